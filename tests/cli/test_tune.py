@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from desp.cli.tune import _changes
+
 Desp = Callable[..., Any]
 
 
@@ -16,6 +18,12 @@ def test_tune_shows_what_it_tried_and_chose(desp: Desp, polygons: Path) -> None:
     assert "trying samplers; on a CPU this may take minutes ..." in finished.err
     assert "\nsamplers tried: 2, best score " in finished.err
     assert (polygons / "tuning.json").exists()
+
+
+def test_no_value_is_shown_as_a_flag_takes_it() -> None:
+    before = {"kind": "labels", "min_probability": 0.03}
+    assert _changes(before, {"kind": "labels", "min_probability": None}) == "min_probability None"
+    assert _changes(before, before) == ""
 
 
 def test_tune_prints_json(desp: Desp, polygons: Path) -> None:

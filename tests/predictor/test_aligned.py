@@ -307,3 +307,22 @@ def test_the_model_card_says_that_elements_are_learned_one_by_one() -> None:
     told = "How elements depend on each other is not learned"
     assert told in str(built(METHODS["engression"]).generate_model_card())
     assert told not in str(built(METHODS["denoiser"]).generate_model_card())
+
+
+@pytest.mark.parametrize(
+    ("method", "learned"),
+    [
+        (EnergyDenoisingSettings(), True),
+        (EnergyDenoisingSettings(energy=AttentionSettings()), True),
+        (EnergyDenoisingSettings(energy=AttentionSettings(heads=0)), False),
+        (DenoiserSettings(), True),
+        (DenoiserSettings(network=AttentionSettings(heads=0)), False),
+        (ContrastiveSettings(), True),
+        (TaggerSettings(), False),
+        (AutoregressiveTaggerSettings(), True),
+        (LabelLikelihoodSettings(), True),
+        (EngressionSettings(), False),
+    ],
+)
+def test_dependence_is_learned_where_elements_see_each_other(method: MethodSettings, learned: bool) -> None:
+    assert method.learns_dependence == learned

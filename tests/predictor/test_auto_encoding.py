@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -56,6 +57,15 @@ def test_a_set_has_no_energy_for_itself_in_any_units(size: int) -> None:
     if size:
         assert energy(points + 1) > 1e-6
     assert energy(torch.zeros(0 if size else 2, 2)) > 1e-6
+
+
+def test_an_outlier_is_clipped_in_inputs_as_in_sets(tmp_path: Path) -> None:
+    shape = DataShape((4, 3), 2, 4, scaling=SCALING.clipped({0: (-10.0, 30.0)}), input_kind="set")
+    predictor, points = SetPredictor(SETTINGS), torch.tensor([[1e6, 101.0], [20.0, 104.0]])
+    predictor.build(shape)
+    predictor.save_pretrained(tmp_path)
+    for made in (predictor, SetPredictor.from_pretrained(tmp_path)):
+        assert float(made.energy(as_input(points)[None], [points])) == pytest.approx(0, abs=1e-12)
 
 
 def test_saved_and_loaded_it_gives_the_same_energies(tmp_path: object) -> None:

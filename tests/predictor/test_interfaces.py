@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -331,12 +332,22 @@ def test_the_model_card_is_filled(tmp_path: Path) -> None:
     ("name", "told"),
     [
         ("default", "approximately in\nthe proportions of the training data"),
+        ("independent", "How elements depend on each other is not learned"),
         ("dspn-chamfer", "deterministic"),
         ("tspn", "need not be"),
     ],
 )
 def test_the_model_card_promises_what_the_method_gives(name: str, told: str) -> None:
     assert told in str(fitted_once(name).generate_model_card())
+
+
+@pytest.mark.parametrize("sampler", [EDMSettings(cardinality="mode"), EDMSettings(temperature=0.5)])
+def test_the_model_card_promises_no_proportions_where_the_sampler_changes_them(sampler: EDMSettings) -> None:
+    predictor = deepcopy(fitted_once("default"))
+    predictor.method_settings = predictor.method_settings.with_part("sampler", sampler)
+    card = str(predictor.generate_model_card())
+    assert "proportions" not in card
+    assert "need not be as different as those of the training data" in card
 
 
 def test_the_model_card_is_written_anew_unless_it_was_edited(tmp_path: Path) -> None:

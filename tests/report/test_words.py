@@ -171,7 +171,7 @@ def test_the_ranks_of_an_evaluation_are_those_that_are_drawn(make_run: MakeRun, 
         ("contrastive", "steps descend the energy, the first S of them with noise"),
         ("set-risk", "begins at a learned set, the same for all inputs"),
         ("denoising", "each step removes some of it"),
-        ("tspn", "in a single pass, so there are no steps"),
+        ("tspn", "no sampling chain, so there are no steps"),
     ],
 )
 def test_a_chain_is_told_as_what_it_is(make_run: MakeRun, method: str, told: str) -> None:
@@ -330,3 +330,14 @@ def test_elements_and_sets_of_an_aligned_output_are_counted_from_one(make_run: M
         ["1", "1, 2", "5", "7", "9"],
         ["2", "3, 4", "6", "8", "10"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("least", "told"),
+    [(None, "separate draws from the model"), (0.03, "the most probable answers"), (1.0, "gives one answer")],
+)
+def test_the_most_probable_labels_are_not_called_draws(make_run: MakeRun, least: float | None, told: str) -> None:
+    shown = {"label": "", "elements": [[1.0]], "truth": [[[1.0]]], "samples": [{"set": [[1.0]], "energy": 0.5}]}
+    settings = with_method("label-likelihood", sampler={"kind": "labels", "min_probability": least})
+    samples = {"axes": {"names": ["a"]}, "examples": [shown]}
+    assert told in words(section(page_of(make_run(settings=settings, samples=samples)), "predictions"))

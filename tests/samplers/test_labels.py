@@ -71,7 +71,11 @@ def test_what_is_no_probability_is_refused(least: float) -> None:
 
 
 def test_which_samplers_are_deterministic() -> None:
-    assert [LabelSamplerSettings(least).deterministic for least in (None, 0.5, 1)] == [False, False, True]
+    assert [LabelSamplerSettings(least).deterministic for least in (None, 0.5, 0.6)] == [False, False, True]
+
+
+def test_which_samplers_follow_the_distribution() -> None:
+    assert [LabelSamplerSettings(least).follows_distribution for least in (None, 0.1, 1)] == [True, False, False]
 
 
 def test_a_tagger_knows_two_ways() -> None:

@@ -258,3 +258,8 @@ def test_a_chain_without_noise_is_deterministic() -> None:
     assert LangevinSettings(noise_scale=0.0).deterministic
     assert not LangevinSettings().deterministic
     assert ContrastiveSettings(sampler=LangevinSettings(stochastic_steps=0)).deterministic
+
+
+def test_the_best_of_several_chains_does_not_follow_the_distribution() -> None:
+    assert LangevinSettings().follows_distribution
+    assert not LangevinSettings(restarts=2).follows_distribution

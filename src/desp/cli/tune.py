@@ -73,4 +73,5 @@ def _score(candidate: dict[str, Any]) -> float:
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {number(value)}" for name, value in after.items() if before.get(name) != value)
+    changed = {name: value for name, value in after.items() if before.get(name) != value}
+    return ", ".join(f"{name} {None if value is None else number(value)}" for name, value in changed.items())

@@ -1,4 +1,4 @@
-"""Methods: one file each, but for the two denoising methods.
+"""Methods: one file each, but for energy-denoising and denoiser, which share one.
 
 Each has the model, its loss, and how sets are sampled from it.
 """

@@ -310,8 +310,10 @@ def _set_scales(encoder: nn.Module, shape: DataShape, input_statistics: Tensor |
     """Tell an encoder how inputs are scaled: by their statistics, or as the sets they are encoded with."""
     for part in encoder.modules():
         if isinstance(part, SetScaling):
-            part.set_from(torch.tensor(shape.scaling.offset), torch.tensor(shape.scaling.span))
-            part.boxes = shape.scaling.boxes
+            scaling = shape.scaling
+            part.set_from(torch.tensor(scaling.offset), torch.tensor(scaling.span))
+            part.boxes = scaling.boxes
+            part.limits = (scaling.lowest, scaling.highest) if scaling.lowest else None
         elif isinstance(part, InputScaling) and input_statistics is not None:
             part.set_from(*input_statistics)
 

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from desp.constants import constant
 from desp.scaling import box_centres
 from desp.settings import Columns
 
@@ -61,6 +62,8 @@ class SetScaling(InputScaling):
 
     boxes: Columns = ()
     """Columns of boxes, which are scaled as centre, width and height."""
+    limits: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    """Lowest and highest value of each feature, to which sets to predict are clipped; None: they are not."""
 
     def __init__(self, input_shape: tuple[int, ...]) -> None:
         super().__init__((input_shape[1] - 1,))
@@ -68,7 +71,11 @@ class SetScaling(InputScaling):
     def forward(self, x: Float[Tensor, "b n c"]) -> Float[Tensor, "b n c"]:
         """Scale elements; absent ones are zero vectors."""
         elements, presence = x[..., :-1], x[..., -1:]
-        scaled = super().forward(box_centres(elements, self.boxes))
+        values = box_centres(elements, self.boxes)
+        if self.limits is not None:
+            low, high = (constant(ends, x.device, x.dtype) for ends in self.limits)
+            values = values.clamp(low, high)
+        scaled = super().forward(values)
         return torch.cat([scaled * presence, presence], dim=-1)
 
 

@@ -73,7 +73,8 @@ def model_card(predictor: "SetPredictor") -> str:
 def _what_it_predicts(method: MethodSettings) -> str:
     if method.deterministic:
         return "Predicts one set for each input: its method is deterministic."
-    if not method.samples_follow_data:
+    sampler = method.prediction_sampler
+    if not method.samples_follow_data or not (sampler is None or sampler.follows_distribution):
         return "Predicts K sets for each input, which need not be as different as those of the training data."
     if not method.learns_dependence:
         return (

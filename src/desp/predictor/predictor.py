@@ -183,7 +183,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
                 data frame; or a torch dataset (map-style or iterable) or a list of (input, set) pairs.
             sets: M sets (n, D), as arrays or lists; or a data frame with one row per element, joined with that of
                 the inputs by its index or a column `id`. None for a dataset.
-            training: replaces all training settings, also those not named; None: as in `custom` (default method).
+            training: replaces all settings; None: as in `custom` for its method, else `TrainingSettings()`.
             validation_data: (inputs, sets), or a dataset, of which 200 are scored every `training.validate_every`
                 steps, or about ten times. None: with default method and training a tenth is held out, at most 200.
             progress: show a progress bar on standard error.

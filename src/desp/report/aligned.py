@@ -9,10 +9,17 @@ from desp.report.tables import rows_table
 _MOST_NUMBERS = 4
 
 
-def aligned_tables(examples: list[dict[str, Any]], same: bool, which: str = "") -> str:
+_DRAWS = "Predictions are separate draws from the model."
+_MOST_PROBABLE = "Predictions are the most probable answers, each once, as far as they are probable enough."
+
+
+def aligned_tables(
+    examples: list[dict[str, Any]], same: bool, which: str = "", *, most_probable: bool = False
+) -> str:
     """A table for each input: its elements, each beside its own in the true and in the predicted sets; `same` if
-    all predictions are, `which` says in words what examples these are."""
-    draws = "The method gives one answer." if same else "Predictions are separate draws from the model."
+    all predictions are, `which` says in words what examples these are, `most_probable` if predictions are the
+    most probable answers and no draws."""
+    draws = "The method gives one answer." if same else _MOST_PROBABLE if most_probable else _DRAWS
     note = (
         "<p class='note'>One table for each input, one row for each of its elements: what is true of it, in all "
         f"answers that are known, and what was predicted. {draws} {which}</p>"

@@ -52,8 +52,8 @@ def cases_of(record: RunRecord) -> dict[str, Any] | None:
 
 
 _CASES = (
-    "Held-out examples that the model had never seen: those it predicted best, those in the middle, and the worst "
-    "ones, by their energy score."
+    "Held-out examples, which the model was not trained on: those it predicted best, those in the middle, and the "
+    "worst ones, by their energy score."
 )
 
 
@@ -66,7 +66,7 @@ def predictions(shown: dict[str, Any], *, trained_on: bool = False) -> str:
     """Pictures of examples, and the same as numbers; `trained_on` if none was held out."""
     features = [Feature.from_json(item) for item in shown["axes"]["features"]]
     examples = shown["examples"]
-    first = "training examples" if trained_on else "held-out examples, which the model had never seen"
+    first = "training examples" if trained_on else "held-out examples, which the model was not trained on"
     note = f"{cases_note(examples) or f'The first {first}.'} {layout_note(features)}"
     words = ", ".join(_title(item) for item in examples)
     described = f"True sets beside predicted sets for {len(examples)} inputs: {words}."

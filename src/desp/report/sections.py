@@ -126,7 +126,9 @@ def _predictions(record: RunRecord) -> str:
     if all("paths" in item for item in examples):
         return _paths(examples)
     if all("elements" in item for item in examples):
-        return aligned_tables(examples, same, own_data.cases_note(examples))
+        sampler = None if record.method is None else record.method.prediction_sampler
+        chosen = sampler is not None and not sampler.has_steps and not sampler.follows_distribution
+        return aligned_tables(examples, same, own_data.cases_note(examples), most_probable=chosen)
     description = f"True sets beside predicted sets for {len(examples)} inputs: {labels}."
     cases = own_data.cases_note(examples)
     note = f"{_ONE_ANSWER if one_answer else _MANY_ANSWERS} {_SAME if same else _DRAWS[one_answer]}"
@@ -172,7 +174,7 @@ _CHAIN_NOTES = {
 def _chain(record: RunRecord, chains: dict[str, Any] | None) -> str:
     sampler = None if record.method is None else record.method.prediction_sampler
     if record.method is not None and (sampler is None or not sampler.has_steps):
-        return "<p class='note'>This method makes its sets in a single pass, so there are no steps to show.</p>"
+        return "<p class='note'>This method has no sampling chain, so there are no steps to show.</p>"
     if chains is None:
         return _missing("There are no recorded chains yet: they need a trained model.", "samples.json")
     note = _CHAIN_NOTES.get("" if sampler is None else sampler.kind, "A prediction is made step by step.")

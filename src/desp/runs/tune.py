@@ -169,7 +169,7 @@ def _restarts(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
 def _thresholds(sampler: LabelSamplerSettings) -> Iterator[LabelSamplerSettings]:
     """Independent samples, or the most probable answers; where the best one alone is predicted, as by a tagger,
     the former only."""
-    for least in (None,) if sampler.min_probability == 1 else (None, 1.0, 0.02, 0.03, 0.05, 0.07, 0.1):
+    for least in (None,) if sampler.deterministic else (None, 1.0, 0.02, 0.03, 0.05, 0.07, 0.1):
         yield replace(sampler, min_probability=least)
 
 

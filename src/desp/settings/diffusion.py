@@ -107,8 +107,8 @@ class EnergyDenoisingSettings(EnergyMethodSettings, SetDiffusionSettings):
 @dataclass(frozen=True)
 class DenoiserSettings(SetDiffusionSettings):
     """Denoising without an energy, which `energy-denoising` has: EDM diffusion. The preconditioned network F is
-    minus the output of attention layers. Several times faster on large sets, but predictions cannot be
-    compared."""
+    minus the output of attention layers. Several times faster on large sets, but nothing tells which of several
+    predictions is more plausible."""
 
     summary: ClassVar[str] = "EDM diffusion, no energy"
     network: AttentionSettings = field(default_factory=AttentionSettings)
@@ -118,3 +118,8 @@ class DenoiserSettings(SetDiffusionSettings):
     def backbone(self) -> AttentionSettings:
         """The network."""
         return self.network
+
+    @property
+    def learns_dependence(self) -> bool:
+        """Where elements see each other in the network."""
+        return self.network.elements_interact

@@ -45,6 +45,11 @@ class EnergySettings(Variant):
     """Width of all layers, also of the default encoder and, in denoising, of the cardinality head."""
 
     @property
+    def elements_interact(self) -> bool:
+        """Whether elements of a set see each other; else they are independent given the input (and p(n | x))."""
+        return True
+
+    @property
     def needs_presence(self) -> bool:
         """Whether sets must be padded with a presence feature."""
         return False
@@ -211,6 +216,11 @@ class AttentionSettings(EnergySettings):
         require_not_negative(self, "heads", "fourier_frequencies")
         if self.heads:
             require_divisor(self.heads, self.hidden)
+
+    @property
+    def elements_interact(self) -> bool:
+        """By attention alone."""
+        return self.heads > 0
 
     def default_encoder(self, kind: InputKind) -> EncoderSettings:
         """As for others, with the same Fourier features for elements of input sets."""

@@ -65,6 +65,11 @@ class TaggerSettings(EquivariantSettings):
         least = self.sampler.min_probability
         require_setting(least in (None, 1), "sampler.min_probability", "1 or None for the method tagger", least)
 
+    @property
+    def learns_dependence(self) -> bool:
+        """Each label has a probability of its own."""
+        return False
+
 
 @MethodSettings.register("autoregressive-tagger", "desp.methods.autoregressive_tagger:AutoregressiveTagger")
 @dataclass(frozen=True)

@@ -115,6 +115,11 @@ class EnergyMethodSettings(MethodSettings):
         return self.energy
 
     @property
+    def learns_dependence(self) -> bool:
+        """Where elements see each other in the energy."""
+        return self.energy.elements_interact
+
+    @property
     def needs_presence(self) -> bool:
         """Where the energy does, too."""
         return super().needs_presence or self.energy.needs_presence

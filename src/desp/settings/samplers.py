@@ -38,6 +38,12 @@ class SamplerSettings(Variant):
         return False
 
     @property
+    def follows_distribution(self) -> bool:
+        """Whether sets are drawn as often as the model holds them for probable, or nearly so; else probable ones
+        are preferred."""
+        return True
+
+    @property
     def single_chain(self) -> "SamplerSettings | None":
         """The same with a single chain for each set, where a set is made of several; None: it is not."""
         return None
@@ -96,6 +102,11 @@ class LangevinSettings(SamplerSettings):
         return self.noise_at(0) == 0
 
     @property
+    def follows_distribution(self) -> bool:
+        """With one chain for each set."""
+        return self.restarts == 1
+
+    @property
     def single_chain(self) -> "LangevinSettings | None":
         """The same with one restart, where there are several."""
         return replace(self, restarts=1) if self.restarts > 1 else None
@@ -141,6 +152,11 @@ class EDMSettings(SamplerSettings):
         )
         require_not_negative(self, "churn")
 
+    @property
+    def follows_distribution(self) -> bool:
+        """With any cardinality, and all of the initial noise."""
+        return self.cardinality == "sampled" and self.temperature == 1
+
 
 @SamplerSettings.register("descent")
 @dataclass(frozen=True)
@@ -169,7 +185,7 @@ class LabelSamplerSettings(SamplerSettings):
     has_steps: ClassVar[bool] = False
     min_probability: float | None = None
     """None: K independent samples. A number: the most probable answers, each once, as far as they are at least so
-    probable; where fewer than K are, the most probable one takes the other places. 1: that one alone."""
+    probable; where fewer than K are, the most probable one takes the other places. Above .5: that one alone."""
 
     def __post_init__(self) -> None:
         least = self.min_probability
@@ -179,5 +195,10 @@ class LabelSamplerSettings(SamplerSettings):
 
     @property
     def deterministic(self) -> bool:
-        """Where the most probable answer alone is predicted."""
-        return self.min_probability == 1
+        """Where the most probable answer alone is predicted: no other one can be above .5."""
+        return self.min_probability is not None and self.min_probability > 0.5
+
+    @property
+    def follows_distribution(self) -> bool:
+        """With independent samples."""
+        return self.min_probability is None

@@ -301,8 +301,8 @@ class PedestriansSettings(FilesOrSyntheticSettings):
     """Of training windows with more people, so many are drawn at random. It spares time, as few windows are full.
     None: all of them."""
     drawn: int = 160
-    """In tests, how many predictions are drawn for each window. Scored are the centres of twenty clusters of them
-    (by the energy score, twenty of the drawn ones); with 20, the drawn predictions themselves."""
+    """In tests, how many predictions are drawn for each window. Scored are the centres of twenty clusters of them,
+    but for the energy score, which is of twenty drawn ones; with 20, the drawn predictions themselves."""
 
     def fetch_command(self, location: str) -> str:
         """`desp data` knows where the recordings come from."""

@@ -87,7 +87,7 @@ class Ending:
 
     def recent_gain(self) -> float | None:
         """By how much the mean score fell (rose, if negative) over the second half of the steps before the decay:
-        where lower is better, about an upper bound of what as many further steps would gain."""
+        where lower is better, about an upper bound of what half as many steps more would gain."""
         pairs = zip(self.steps, self.means, strict=True)
         before = [mean for step, mean in pairs if step <= self.steps[-1] / 2]
         return before[-1] - self.means[-1] if before else None

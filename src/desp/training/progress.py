@@ -43,7 +43,7 @@ class TrainingCallback:
         """The standard error of the score that `on_validation_end` is about to get; None if it is not known."""
 
     def on_validation_end(self, step: int, score: float, best: bool) -> None:
-        """A validation gave `score`."""
+        """A validation gave `score`; `best`: better than all before, whatever weights are kept in the end."""
 
     def on_rollback(self, step: int, to_step: int) -> None:
         """Training failed by step `step` (the first is 1) and rolled back to `to_step`; a warning says why."""
