@@ -322,6 +322,51 @@ def test_what_was_tried_on_pedestrians() -> None:
     assert shown == round(statistics.fmean(denoiser.values()))
 
 
+def test_engression_beside_the_denoiser() -> None:
+    least, most, denoiser, fewest, highest = numbers(
+        r"mean of the five scenes (\d+) to (\d+) % better than random turns in place of (\d+) % .*? "
+        r"on four of these pairs \(`choices-elements.json`\), engression there (\d+) to (\d+) %",
+        "docs/pedestrians.md",
+    )
+    by_variant: dict[str, dict[tuple[str, str], float]] = {}
+    for row in record("pedestrians/choices-method.json")["script"]:
+        pair = (row["scored"], row["chosen_for"])
+        by_variant.setdefault(row["variant"], {})[pair] = row["better_than_turned_percent"]
+    complete = {name: gains for name, gains in by_variant.items() if len(gains) == 6}
+
+    def over_scenes(gains: dict[tuple[str, str], float]) -> int:
+        of_scenes = [[gain for pair, gain in gains.items() if pair[0] == scene] for scene in SCENES]
+        return round(statistics.fmean(statistics.fmean(each) for each in of_scenes))
+
+    engression = [gains for name, gains in complete.items() if name.startswith("engression")]
+    means = [over_scenes(gains) for gains in engression]
+    assert [least, most, denoiser] == [min(means), max(means), over_scenes(complete["denoiser"])]
+    pairs = tried("choices-elements", "rows", lambda row: "5,000 steps" in row["variant"])
+    on_four = [round(statistics.fmean(gains[pair] for pair in pairs)) for gains in engression]
+    assert [fewest, highest] == [min(on_four), max(on_four)]
+
+
+def test_noise_on_some_positions_of_pedestrians() -> None:
+    *some, every = numbers(
+        r"runs `motion-\*`, temperature 1: (\d+) and (\d+) % better; .*?, (\d+) %, variant `all`",
+        "docs/pedestrians.md",
+    )
+    rows = record("pedestrians/choices-scenes.json")["rows"]
+    scores = [
+        row["temperatures"]["1.0"]["energy_score"]
+        for row in rows
+        if row["run"].startswith("motion-") and row["scored"] == "hotel"
+    ]
+    turned = of_baseline("constant-velocity-turned", "hotel", "energy_score")
+    assert some == sorted(round(100 - 100 * score / turned) for score in scores)
+    (all_positions,) = [
+        gain
+        for pair, gain in tried("choices-elements", "rows", lambda row: row["variant"] == "all").items()
+        if pair[0] == "hotel"
+    ]
+    assert every == round(all_positions)
+
+
 def test_people_who_stand() -> None:
     worse, *less = numbers(
         r"worse on them than random turns, by (\d+) %; in eth, hotel and univ it is better on them, "

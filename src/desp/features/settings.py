@@ -31,7 +31,8 @@ class FeatureSettings(Checked):
     of unseen faces do; 1: one classifier for all. Needs logits, as pooled features of different networks cannot be
     compared with each other."""
     views: int = 4
-    """Features of each training face: as it is, and of randomly changed copies if more than 1."""
+    """How many rows of features each training face has: one of the face as it is, the others of randomly changed
+    copies of it."""
     seed: int = 0
     """Of initial weights, order, augmentation and folds."""
 

@@ -40,9 +40,11 @@ class TrainingSettings(Checked):
     ema_decay: float | None = 0.995
     """Decay of the exponential moving average (EMA) of weights, used in prediction; None: no averaging."""
     validate_every: int = 0
-    """Steps between validations; 0: never. In Python, 0 stands for about ten validations (every steps // 10 steps,
-    and at the end) if `fit` is given `validation_data` or `validation`; without one of them it validates only with
-    the default method and no training settings, on data with a length, as it then holds out a tenth itself."""
+    """Steps between validations; the last weights are validated, too, and with steps None those after an eighth, a
+    quarter and half of so many steps. 0: never. In Python, 0 stands for about ten validations (every steps // 10
+    steps, and at the end) if `fit` is given `validation_data` or `validation`; without one of them it validates
+    only with the default method and no training settings, on data with a length, as it then holds out a tenth
+    itself."""
     patience: int | None = None
     """Stop after this many validations without improvement; None: never. With steps None: validations in a row
     whose improvement is within the standard error, spanning at least a third of the steps so far; None: 10."""
