@@ -1,6 +1,7 @@
 """Functions captured as CUDA graphs: one launch in place of hundreds."""
 
 import logging
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,10 @@ import torch
 from torch import Tensor, nn
 
 logger = logging.getLogger(__name__)
+
+# Threads that train at the same time take turns: a capture begins by waiting for the whole device, and warming up
+# compiles.
+_one_at_a_time = threading.RLock()
 
 Result = TypeVar("Result")
 Key = tuple[object, ...]
@@ -38,7 +43,7 @@ class CapturedCall(Generic[Result]):
         self.graph = torch.cuda.CUDAGraph()
         for generator in generators:
             self.graph.register_generator_state(generator)
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+        with _one_at_a_time, torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
             self.result = work()
 
     def __call__(self) -> Result:
@@ -55,11 +60,12 @@ def _side_stream(device: int) -> torch.cuda.Stream:
 
 def warm_up(work: Callable[[], Result]) -> Result:
     """Run `work` on a side stream, as CUDA graphs ask."""
-    stream = _side_stream(torch.cuda.current_device())
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        result = work()
-    torch.cuda.current_stream().wait_stream(stream)
+    with _one_at_a_time:
+        stream = _side_stream(torch.cuda.current_device())
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            result = work()
+        torch.cuda.current_stream().wait_stream(stream)
     return result
 
 

@@ -8,6 +8,7 @@ generator state in its checkpoint.
 """
 
 import hashlib
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral
@@ -16,6 +17,8 @@ from typing import Any
 import torch
 
 from desp.errors import SettingsError
+
+_drawing_weights = threading.RLock()
 
 
 def check_seed(seed: Any) -> int:
@@ -47,8 +50,8 @@ def seeded_weights(*path: int | str) -> Iterator[None]:
     """Seed torch's global generator by `path`, as layers draw their initial weights from it; put it back after.
 
     It is that of the CPU, where weights are drawn. Those of GPUs, which `torch.manual_seed` would seed, too, stay
-    as they are.
+    as they are. Threads take turns.
     """
-    with torch.random.fork_rng(devices=[]):
+    with _drawing_weights, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(derive_seed(*path))
         yield

@@ -2,6 +2,7 @@
 
 import math
 import shlex
+import threading
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
@@ -10,7 +11,7 @@ import tyro
 
 from desp.cli.common import parse
 from desp.cli.run_arguments import value_of, with_data_dir, with_steps_given
-from desp.cli.train_seeds import train_seeds
+from desp.cli.train_seeds import SeveralSeeds, train_seeds
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.paths import resolved_path
 from desp.recipes import Recipe, all_recipes, get_recipe
@@ -70,6 +71,9 @@ class _TrainArguments:
     finished stays, and the others begin."""
     jobs: int = 1
     """With --seeds: how many at the same time, each in a process of its own, with its output in RUN-seedN.log."""
+    streams: bool = False
+    """With --seeds: all at the same time, in threads of one process, each on a CUDA stream of its own. For a GPU
+    that one run does not keep busy; on a CPU take --jobs."""
     resume: bool = False
     """Go on from the newest checkpoint in the run folder."""
     method_kind: Annotated[str | None, tyro.conf.arg(name="use-method", help=_USE_METHOD)] = None
@@ -99,8 +103,10 @@ def run(arguments: list[str]) -> None:
             f"The recipe is '{recipe.name}', so --recipe {given} has no place here. To train that one: "
             f"desp train {given}"
         )
-    if any(item.partition("=")[0] in ("--seeds", "--jobs") for item in arguments):  # with or without numbers
-        train_seeds(recipe.name, arguments[1:], options.seeds, options.jobs, options.run)
+    of_several = {"--seeds", "--jobs", "--streams"}  # with or without values
+    if any(item.partition("=")[0] in of_several for item in arguments):
+        several = SeveralSeeds(recipe.name, arguments[1:], options.seeds, options.jobs, streams=options.streams)
+        train_seeds(several, options.run)
         return
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
     if options.resume:
@@ -213,7 +219,9 @@ def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
 
     folder = RunFolder(path)
     main_process = PartialState(cpu=settings.device == "cpu").is_main_process
-    callback = ProgressBar() if main_process else None
+    # Bars of several threads would overwrite each other.
+    shows_progress = main_process and threading.current_thread() is threading.main_thread()
+    callback = ProgressBar() if shows_progress else None
     try:
         outcome = train_run(settings, seed, folder, resume=resume, callback=callback)
     except TrainingInterrupted as stop:

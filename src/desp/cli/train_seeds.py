@@ -1,4 +1,4 @@
-"""``desp train --seeds``: one recipe with several seeds, each in a process and a folder of its own."""
+"""``desp train --seeds``: one recipe with several seeds, each in a folder of its own."""
 
 import os
 import shlex
@@ -8,11 +8,12 @@ from pathlib import Path
 
 from desp.errors import RunError, SettingsError, TrainingInterrupted
 from desp.paths import resolved_path
-from desp.runs.side_by_side import Work, run_side_by_side
+from desp.runs.side_by_side import Threads, Work, run_side_by_side
+from desp.runs.thread_output import output_by_thread
 from desp.storage import make_folder
 
 # Flags that are replaced in the command of each seed.
-_PER_SEED_FLAGS = ("--seeds", "--jobs", "--run")
+_PER_SEED_FLAGS = ("--seeds", "--jobs", "--streams", "--run")
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,30 @@ class _Seed(Work):
         yield ["train", self.recipe, *given, "--run", str(self.folder), "--seed", str(self.seed)]
 
 
-def train_seeds(recipe: str, arguments: Sequence[str], seeds: Sequence[int], jobs: int, run: Path | None) -> None:
-    """Train with each seed; the others go on where one fails.
+@dataclass(frozen=True)
+class SeveralSeeds:
+    """What to train.
 
-    Args:
+    Attributes:
         recipe: its name.
         arguments: all that were given after it.
         seeds: one run each.
-        jobs: how many runs at the same time.
+        jobs: how many runs at the same time, in processes.
+        streams: all at the same time in threads of this process, on CUDA streams.
+    """
+
+    recipe: str
+    arguments: Sequence[str]
+    seeds: Sequence[int]
+    jobs: int
+    streams: bool = False
+
+
+def train_seeds(several: SeveralSeeds, run: Path | None) -> None:
+    """Train with each seed; the others go on where one fails.
+
+    Args:
+        several: recipe, arguments and seeds.
         run: what folders are named by, RUN-seedN; runs/RECIPE if None.
 
     Raises:
@@ -70,9 +87,10 @@ def train_seeds(recipe: str, arguments: Sequence[str], seeds: Sequence[int], job
         RunError: a folder is used already, or a run failed.
         TrainingInterrupted: by Ctrl-C or SIGTERM.
     """
-    _check(arguments, seeds, jobs)
+    recipe, arguments, seeds = several.recipe, several.arguments, several.seeds
+    _check(arguments, seeds, several.jobs)
     prefix, shared = _named(run or Path("runs") / recipe), tuple(_without(arguments, _PER_SEED_FLAGS))
-    work = [_Seed(recipe, seed, prefix, shared, jobs == 1) for seed in seeds]
+    work = [_Seed(recipe, seed, prefix, shared, several.jobs == 1 and not several.streams) for seed in seeds]
     used = [str(item.folder) for item in work if item.begun]
     if used and "--resume" not in arguments:
         raise RunError(f"There are runs in {', '.join(used)} already. Add --resume, or choose another --run.")
@@ -85,11 +103,21 @@ def train_seeds(recipe: str, arguments: Sequence[str], seeds: Sequence[int], job
 
     again = shlex.join(["desp", "train", recipe, *arguments, *({"--resume"} - set(arguments))])
     try:
-        run_side_by_side(work, jobs, tell)
+        if several.streams:
+            with output_by_thread():
+                run_side_by_side(work, len(seeds), tell, Threads(_run_here))
+        else:
+            run_side_by_side(work, several.jobs, tell)
     except KeyboardInterrupt as stop:
         raise TrainingInterrupted(f"interrupted. To go on with all seeds: {again}") from stop
     if failed:
         raise RunError(f"{len(failed)} of {len(work)} seeds failed. To go on: {again}")
+
+
+def _run_here(command: list[str]) -> None:
+    from desp.cli.main import main  # which loads the commands
+
+    main(command)
 
 
 def _named(run: Path) -> Path:
@@ -107,8 +135,12 @@ def _named(run: Path) -> Path:
 def _check(arguments: Sequence[str], seeds: Sequence[int], jobs: int) -> None:
     if not seeds and any(item.partition("=")[0] == "--seeds" for item in arguments):
         raise SettingsError("--seeds needs at least one number, e.g. --seeds 0 1 2.")
+    flags = [item.partition("=")[0] for item in arguments]
     if not seeds:
-        raise SettingsError("--jobs goes with several seeds: --seeds 0 1 2. Leave it out, or name them.")
+        flag = "--streams" if "--streams" in flags else "--jobs"
+        raise SettingsError(f"{flag} goes with several seeds: --seeds 0 1 2. Leave it out, or name them.")
+    if "--streams" in flags and "--jobs" in flags:
+        raise SettingsError("--streams trains all seeds at the same time, --jobs some. Leave one of them out.")
     if len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise SettingsError(f"--seeds: numbers from 0 on, each once, got {' '.join(map(str, seeds))}.")
     if any(item.partition("=")[0] == "--seed" for item in arguments):

@@ -1,4 +1,4 @@
-"""Several runs from one command: each command in a process of its own, some at the same time."""
+"""Several runs from one command, some at the same time: each in a process or in a thread of its own."""
 
 import signal
 import subprocess
@@ -7,9 +7,11 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TypeVar
+
+from desp.runs.thread_output import output_of_this_thread
 
 SECONDS_TO_SAVE = 60
 
@@ -31,10 +33,10 @@ class Work(ABC):
     def commands(self) -> Iterable[list[str]]:
         """The commands that are left to do."""
 
-    def carry_out(self, children: "Children") -> str | None:
+    def carry_out(self, workers: "Workers") -> str | None:
         """Do what is left; returns what went wrong, or None."""
         for command in self.commands():
-            status = children.call(command, self.log)
+            status = workers.call(command, self.log)
             if status != 0:
                 ended = f"`desp {' '.join(command)}` ended with status {status}"
                 return ended if self.log is None else f"{ended}: {_last_line(self.log)} (see {self.log})"
@@ -44,24 +46,29 @@ class Work(ABC):
 W = TypeVar("W", bound=Work)
 
 
-def run_side_by_side(jobs: Sequence[W], at_once: int, on_done: Callable[[W, str | None], None]) -> None:
-    """Carry out all jobs, each command in a process of its own; Ctrl-C, or SIGTERM as from `timeout`, lets those
-    under way save themselves.
+def run_side_by_side(
+    jobs: Sequence[W],
+    at_once: int,
+    on_done: Callable[[W, str | None], None],
+    workers: "Workers | None" = None,
+) -> None:
+    """Carry out all jobs; Ctrl-C, or SIGTERM as from `timeout`, lets those under way save themselves.
 
     Args:
         jobs: what to do.
         at_once: how many at the same time.
         on_done: called with every job that ended, and the error or None.
+        workers: what runs commands; by default each is a process of its own.
     """
-    children = Children()
+    workers = workers or Children()
     with _interrupted_by_sigterm(), ThreadPoolExecutor(max_workers=at_once) as pool:
-        futures = {pool.submit(job.carry_out, children): job for job in jobs}
+        futures = {pool.submit(job.carry_out, workers): job for job in jobs}
         try:
             for future in as_completed(futures):
                 on_done(futures[future], future.result())
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
-            children.stop()
+            workers.stop()
             raise
 
 
@@ -83,7 +90,20 @@ def _interrupted_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-class Children:
+class Workers(ABC):
+    """What runs commands."""
+
+    @abstractmethod
+    def call(self, command: list[str], log: Path | None) -> int:
+        """Run a command of ours to its end, with its output appended to `log`, or where ours goes; returns its
+        status."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ask all commands under way to save themselves and end; others are not begun any more."""
+
+
+class Children(Workers):
     """The processes under way, which are asked once to save themselves when all shall end.
 
     They run in sessions of their own: were Ctrl-C to reach them from the terminal as well, a second signal would
@@ -96,8 +116,7 @@ class Children:
         self._lock = threading.Lock()
 
     def call(self, command: list[str], log: Path | None) -> int:
-        """Run a command of ours to its end, with its output appended to `log`, or where ours goes; returns its
-        status."""
+        """Run a command in a process of its own."""
         with nullcontext() if log is None else log.open("ab") as output:
             with self._lock:
                 if self._stopping:
@@ -126,6 +145,48 @@ class Children:
                 process.wait(timeout=SECONDS_TO_SAVE)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+class Threads(Workers):
+    """Commands in threads of this process, each on a CUDA stream of its own where there is a GPU.
+
+    Kernels of several streams run on a GPU at the same time; those of several processes take turns.
+
+    Args:
+        run: runs a command; exits as a process would.
+    """
+
+    def __init__(self, run: Callable[[list[str]], None]) -> None:
+        from desp.training.progress import stop_threads  # loads torch, which trains here
+
+        self.run, self._stop_training = run, stop_threads
+        self._stopping = threading.Event()
+        stop_threads.clear()
+
+    def call(self, command: list[str], log: Path | None) -> int:
+        """Run a command in the thread that calls."""
+        if self._stopping.is_set():
+            return 130
+        with ExitStack() as stack:
+            if log is not None:
+                stack.enter_context(output_of_this_thread(log))
+            stack.enter_context(_own_stream())
+            try:
+                self.run(command)
+            except SystemExit as end:
+                return int(end.code or 0)
+        return 0
+
+    def stop(self) -> None:
+        """Ask all training under way to save itself and end."""
+        self._stopping.set()
+        self._stop_training.set()
+
+
+def _own_stream() -> AbstractContextManager[object]:
+    import torch  # not before something is trained
+
+    return torch.cuda.stream(torch.cuda.Stream()) if torch.cuda.is_available() else nullcontext()
 
 
 def _last_line(log: Path) -> str:

@@ -1,5 +1,6 @@
 """Where training runs, and on how many CPU threads."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -14,6 +15,8 @@ from desp.settings import Device, TrainingSettings
 
 # Elements times the square of the width: a gradient has about eight operations for each.
 SMALL_GRADIENT = 6_000_000
+
+_making_an_accelerator = threading.Lock()  # the first one makes a state that all of a process share
 
 
 def default_device(choice: Device) -> torch.device:
@@ -37,7 +40,8 @@ def make_accelerator(device: Device, settings: TrainingSettings, folder: Path | 
     try:
         # Each process keeps the running statistics of its own batches; `average_buffers` joins them.
         own_buffers = DistributedDataParallelKwargs(broadcast_buffers=False)
-        accelerator = Accelerator(cpu=device == "cpu", kwargs_handlers=[own_buffers], **tracking)
+        with _making_an_accelerator:
+            accelerator = Accelerator(cpu=device == "cpu", kwargs_handlers=[own_buffers], **tracking)
     except ValueError as error:  # accelerate keeps the device of the first accelerator of a process
         raise SettingsError(f"This process cannot train on {device} now ({error}). Start a new one.") from error
     if device == "cuda" and accelerator.device.type != "cuda":

@@ -14,6 +14,9 @@ from desp.storage import append, without_nonfinite, write_bytes
 
 logger = logging.getLogger(__name__)
 
+stop_threads = threading.Event()
+"""Set it to ask training in other threads than the main one to save and stop, as a signal asks the main one."""
+
 
 class TrainingCallback:
     """A training callback: override the events you need. All methods do nothing by default."""
@@ -115,7 +118,8 @@ def _record(line: bytes) -> dict[str, Any] | None:
 def deferred_signals() -> Iterator[Callable[[], bool]]:
     """While entered, the first SIGINT or SIGTERM only sets a flag; a second one interrupts at once.
 
-    The loop looks at the flag, by what is yielded, between two steps, where everything can be saved.
+    The loop looks at the flag, by what is yielded, between two steps, where everything can be saved. In other
+    threads than the main one, the flag is `stop_threads`.
     """
     received: list[int] = []
 
@@ -126,12 +130,12 @@ def deferred_signals() -> Iterator[Callable[[], bool]]:
         received.append(number)
         logger.warning("stopping after this step, or validation, and saving; a second signal stops at once")
 
-    # Signal handlers belong to the main thread; elsewhere the loop just cannot be asked to stop.
+    # Signal handlers belong to the main thread; others are asked by it.
     on_main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM) if on_main else ()
     previous = {number: signal.signal(number, note) for number in numbers}
     try:
-        yield lambda: bool(received)
+        yield lambda: bool(received) or (not on_main and stop_threads.is_set())
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -1,0 +1,67 @@
+"""What a thread writes to standard output and error, in a file of its own."""
+
+import io
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+Stream = Any  # a TextIO, or whatever stands in the place of standard output
+
+_files: dict[int, Stream] = {}
+_lock = threading.Lock()
+
+
+class _ByThread(io.TextIOBase):
+    """Hands what is written on to the file of the thread that writes, or else to the usual stream."""
+
+    def __init__(self, usual: Stream) -> None:
+        self.usual = usual
+
+    def write(self, text: str) -> int:
+        """To whoever gets it."""
+        return int(self._stream().write(text))
+
+    def flush(self) -> None:
+        """That of the same."""
+        self._stream().flush()
+
+    def isatty(self) -> bool:
+        """A file is no terminal."""
+        return bool(self._stream().isatty())
+
+    def _stream(self) -> Stream:
+        return _files.get(threading.get_ident(), self.usual)
+
+
+@contextmanager
+def output_by_thread() -> Iterator[None]:
+    """Within this, threads may have files of their own (`output_of_this_thread`), also for log messages."""
+    usual = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = ours = _ByThread(usual[0]), _ByThread(usual[1])
+    handlers = [item for item in logging.getLogger().handlers if isinstance(item, logging.StreamHandler)]
+    moved = [item for item in handlers if item.stream is usual[1]]
+    for handler in moved:
+        handler.setStream(ours[1])
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = usual
+        for handler in moved:
+            handler.setStream(usual[1])
+
+
+@contextmanager
+def output_of_this_thread(log: Path) -> Iterator[None]:
+    """Append what this thread writes to a file."""
+    with log.open("a", encoding="utf-8") as file:
+        with _lock:
+            _files[threading.get_ident()] = file
+        try:
+            yield
+        finally:
+            with _lock:
+                del _files[threading.get_ident()]
