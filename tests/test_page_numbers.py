@@ -75,7 +75,7 @@ def test_recorded_results_of_celeba() -> None:
 
 def test_what_is_said_of_the_exact_likelihood() -> None:
     shown = numbers(
-        r"likelihood is highest \((\.\d+) against DESP's (\.\d+)\).*? it has (\.\d+), "
+        r"likelihood is highest \((\.\d+) against DESP's (\.\d+)\).*? the exact likelihood has (\.\d+), "
         r"and on ambiguous sets about as much as DESP \((\.\d+) against (\.\d+)\)",
         "docs/celeba.md",
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from desp.paper.published import PUBLISHED
 from desp.recipes import get_recipe
 from shown_numbers import RECORDED, RESULTS, mean, numbers, page, rows_with, same
 
@@ -41,6 +42,19 @@ def test_recipes_are_not_equal_in_cost() -> None:
     assert len({length(name) for name in papers}) == 1
     named = (papers[0], "polygons-desp", "digits-desp", "polygons-denoising", "digits-denoising")
     assert shown == [number for name in named for number in length(name)]
+
+
+def test_the_papers_settings_on_polygons() -> None:
+    shown = numbers(
+        r"settings has ([\d.]+)e-5 ± ([\d.]+)e-5 on Polygons, where the paper has ([\d.]+)e-5 ± ([\d.]+)e-5;",
+        "README.md",
+    )
+    scores = [item["scores"]["raw"]["score"] for item in RECORDED if item["recipe"] == "polygons-desp-paper"]
+    assert len(scores) == 3
+    half_width = 4.303 * statistics.stdev(scores) / 3**0.5
+    (published,) = [table.published["polygons", "desp", "score"] for table in PUBLISHED if table.name == "toy"]
+    found = [statistics.fmean(scores), half_width, *published]
+    assert shown == [pytest.approx(1e5 * value, abs=0.05) for value in found]
 
 
 def test_weights_of_two_recipes() -> None:
