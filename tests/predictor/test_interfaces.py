@@ -417,6 +417,26 @@ def test_without_validation_data_there_is_nothing_to_score_on(tmp_path: Path) ->
         train_run(settings, seed, folder, resume=True)
 
 
+@pytest.mark.parametrize(
+    ("aligned", "told"),
+    [
+        (False, "Chamfer distance to held-out sets"),
+        (True, "Huber distance of elements to those of held-out sets"),
+    ],
+)
+def test_the_score_of_a_run_is_called_what_it_is(tmp_path: Path, aligned: bool, told: str) -> None:
+    from desp.runs.evaluate import evaluate_run
+    from desp.runs.folder import RunFolder
+
+    x = torch.rand(12, 2, 3)
+    x[..., -1] = 1  # presence
+    pairs = [(item, item[:, :1]) for item in x]
+    described = DataDescription(input_kind="set", aligned=aligned)
+    new().fit(pairs, SHORT, description=described, validation_data=pairs[:5], folder=tmp_path / "run")
+    result, _ = evaluate_run(RunFolder(tmp_path / "run"), samples=2)
+    assert result["metrics"]["score"]["text"] == told
+
+
 def test_a_run_is_resumed_by_the_program(tmp_path: Path) -> None:
     pairs, folder = ragged_pairs(), tmp_path / "run"
     new().fit(pairs, SHORT, folder=folder)

@@ -26,7 +26,7 @@ from desp.predictor.fitting import dataset_source
 from desp.randomness import make_generator
 from desp.settings import DataDescription, FilesSettings, Scaled, TrainingSettings
 from desp.tasks.base import Task, first_answers
-from desp.tasks.scoring import METRICS, EvaluationSetup, Protocol
+from desp.tasks.scoring import EvaluationSetup, Protocol, metrics_of
 
 # More examples than this are not read once more for a hint.
 MOST_READ_AGAIN = 20_000
@@ -82,9 +82,7 @@ class FilesTask(Task):
         self.set_column, self.id_column = settings.set_column, settings.id_column
         self.description, self.data_label = settings.description, self.path.name
         self.image_size, self.split = settings.image_size, settings.split
-        if self.description.aligned:
-            text = "Huber distance of elements to those of held-out sets"
-            self.metrics = (replace(METRICS[0], text=text), *METRICS[1:])
+        self.metrics = metrics_of(self.description.aligned)
 
     @cached_property
     def whole(self) -> DataFile:
