@@ -417,6 +417,24 @@ def test_without_validation_data_there_is_nothing_to_score_on(tmp_path: Path) ->
         train_run(settings, seed, folder, resume=True)
 
 
+@pytest.mark.parametrize("held_out", [False, True])
+def test_the_examples_of_a_run_may_all_have_empty_sets(tmp_path: Path, held_out: bool) -> None:
+    """They are few, and others had elements to learn from."""
+    from desp.runs.evaluate import evaluate_run, sample_run
+    from desp.runs.folder import RunFolder
+
+    pairs = ragged_pairs()
+    empty = [(x, y[:0]) for x, y in pairs[:5]]
+    given = {"validation_data": empty} if held_out else {}
+    new().fit([*empty, *pairs], SHORT, folder=tmp_path / "run", **given)
+    folder = RunFolder(tmp_path / "run")
+    sample_run(folder)
+    shown = json.loads(folder.samples_file.read_text())["examples"]
+    assert [example["truth"] for example in shown] == [[[]]] * 5
+    if held_out:
+        assert evaluate_run(folder, samples=2)[0]["details"]["held_out"] == 5
+
+
 @pytest.mark.parametrize(
     ("aligned", "told"),
     [

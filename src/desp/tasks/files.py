@@ -87,8 +87,9 @@ class FilesTask(Task):
     @cached_property
     def whole(self) -> DataFile:
         """All examples; read when first needed, so that predicting does not need the training file."""
-        columns = {"set_column": self.set_column, "id_column": self.id_column}
-        data = read_data_file(self.path, self.description, self.image_size, **columns)
+        data = read_data_file(
+            self.path, self.description, self.image_size, set_column=self.set_column, id_column=self.id_column
+        )
         if len(data.examples) < 2:
             raise DataError(f"{self.path} holds one example; at least two are needed, one of them held out.")
         if self.image_size:
