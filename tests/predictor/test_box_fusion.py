@@ -219,6 +219,13 @@ def test_all_samples_empty(samples: int, features: int) -> None:
     assert filter_by_confidence(boxes, confidence)[0].shape == (0, features)
 
 
+@pytest.mark.parametrize("columns", [(0, 4), (2, 6)])
+def test_empty_samples_need_not_tell_the_features(columns: tuple[int, int]) -> None:
+    """As [] does not, beside boxes or alone."""
+    boxes, confidence = pool_boxes([torch.zeros(0, 0)] * 2, columns)
+    assert (boxes.shape, confidence.shape) == ((0, columns[1]), (0,))
+
+
 def test_empty_samples_count() -> None:
     boxes, confidence = pool_boxes([torch.zeros(0, 4), OBJECTS[:1], torch.zeros(0, 4), OBJECTS[:1]])
     assert torch.equal(boxes, OBJECTS[:1])

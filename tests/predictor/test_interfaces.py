@@ -417,6 +417,44 @@ def test_without_validation_data_there_is_nothing_to_score_on(tmp_path: Path) ->
         train_run(settings, seed, folder, resume=True)
 
 
+@pytest.mark.parametrize("held_out", [False, True])
+def test_the_examples_of_a_run_may_all_have_empty_sets(tmp_path: Path, held_out: bool) -> None:
+    """They are few, and others had elements to learn from."""
+    from desp.runs.evaluate import evaluate_run, sample_run
+    from desp.runs.folder import RunFolder
+
+    pairs = ragged_pairs()
+    empty = [(x, y[:0]) for x, y in pairs[:5]]
+    given = {"validation_data": empty} if held_out else {}
+    new().fit([*empty, *pairs], SHORT, folder=tmp_path / "run", **given)
+    folder = RunFolder(tmp_path / "run")
+    sample_run(folder)
+    shown = json.loads(folder.samples_file.read_text())["examples"]
+    assert [example["truth"] for example in shown] == [[[]]] * 5
+    if held_out:
+        assert evaluate_run(folder, samples=2)[0]["details"]["held_out"] == 5
+
+
+@pytest.mark.parametrize(
+    ("aligned", "told"),
+    [
+        (False, "Chamfer distance to held-out sets"),
+        (True, "Huber distance of elements to those of held-out sets"),
+    ],
+)
+def test_the_score_of_a_run_is_called_what_it_is(tmp_path: Path, aligned: bool, told: str) -> None:
+    from desp.runs.evaluate import evaluate_run
+    from desp.runs.folder import RunFolder
+
+    x = torch.rand(12, 2, 3)
+    x[..., -1] = 1  # presence
+    pairs = [(item, item[:, :1]) for item in x]
+    described = DataDescription(input_kind="set", aligned=aligned)
+    new().fit(pairs, SHORT, description=described, validation_data=pairs[:5], folder=tmp_path / "run")
+    result, _ = evaluate_run(RunFolder(tmp_path / "run"), samples=2)
+    assert result["metrics"]["score"]["text"] == told
+
+
 def test_a_run_is_resumed_by_the_program(tmp_path: Path) -> None:
     pairs, folder = ragged_pairs(), tmp_path / "run"
     new().fit(pairs, SHORT, folder=folder)

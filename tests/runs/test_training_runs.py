@@ -22,6 +22,7 @@ from desp.settings import (
     EnergyDenoisingSettings,
     FilesSettings,
     PooledLayersSettings,
+    RepresentationSettings,
     RunSettings,
     TrainingSettings,
 )
@@ -142,6 +143,20 @@ def test_the_settings_of_training_arrive(folder: RunFolder) -> None:
     train_run(settings, SEED, folder)
     assert len((folder.path / "log.jsonl").read_text().splitlines()) >= 3
     assert folder.load_settings() == (settings, SEED)
+
+
+def test_an_example_with_several_answers_counts_once(tmp_path: Path) -> None:
+    """In the model card as in the summary."""
+    path, folder = tmp_path / "data.jsonl", RunFolder(tmp_path / "run")
+    answers = [[[0.0]], [[1.0]]]
+    path.write_text("".join(json.dumps({"input": number, "answers": answers}) + "\n" for number in range(20)))
+    settings = replace(
+        tiny(), recipe="custom", task=FilesSettings(path=str(path)), representation=RepresentationSettings()
+    )
+    train_run(settings, SEED, folder)
+    examples = json.loads(folder.summary_file.read_text())["examples"]
+    assert examples == folder.load_predictor().facts["examples"] == 16
+    assert f"| examples | {examples} |" in (folder.model / "README.md").read_text()
 
 
 def test_the_cardinality_is_calibrated_on_the_validation_examples(tmp_path: Path) -> None:

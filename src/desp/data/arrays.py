@@ -119,7 +119,9 @@ class _ArrayRows:
         return x if self.kind == "image" else x.reshape(-1)
 
 
-def rows_of(arrays: Arrays, path: Path, description: DataDescription) -> _ArrayRows:
+def rows_of(
+    arrays: Arrays, path: Path, description: DataDescription, *, all_may_be_empty: bool = False
+) -> _ArrayRows:
     """The rows of arrays that `path` holds; all are checked once, some at a time.
 
     Raises:
@@ -143,7 +145,9 @@ def rows_of(arrays: Arrays, path: Path, description: DataDescription) -> _ArrayR
         raise DataError(f"{path}: input sets must have shape (M, N, D), got {tuple(inputs.shape)}.")
     of_inputs = _Rows.of(arrays, "inputs", "input_", path) if kind == "set" else _Rows(inputs)
     rows = _ArrayRows(of_inputs, _Rows.of(arrays, "sets", "", path), kind)
-    _check(rows, path, description.aligned)
+    elements = _check(rows, path, description.aligned)
+    if elements == 0 and not all_may_be_empty:
+        raise DataError(f"{path}: every set is empty, so there is nothing to learn.")
     return rows
 
 
@@ -191,7 +195,8 @@ def _check_inputs(values: npt.NDArray[Any], path: Path) -> None:
     _check_values(values, wanted, lambda some: np.abs(some.astype(np.float64)) <= LARGEST)
 
 
-def _check(rows: _ArrayRows, path: Path, aligned: bool) -> None:
+def _check(rows: _ArrayRows, path: Path, aligned: bool) -> int:
+    """Check all rows, and count the elements of all sets."""
     inputs, sets = rows.inputs, rows.sets
     _check_inputs(inputs.values, path)
     elements = 0
@@ -204,8 +209,7 @@ def _check(rows: _ArrayRows, path: Path, aligned: bool) -> None:
                 f"{path}, set {index}: its elements must be in the same rows as those of its input, as outputs "
                 "are aligned with inputs."
             )
-    if elements == 0:
-        raise DataError(f"{path}: every set is empty, so there is nothing to learn.")
+    return elements
 
 
 def map_arrays(folder: Path) -> Arrays:

@@ -161,6 +161,7 @@ def read_data_file(
     *,
     set_column: str = "set",
     id_column: str = "id",
+    all_may_be_empty: bool = False,
 ) -> DataFile:
     """Read inputs and sets from a file or folder.
 
@@ -175,6 +176,7 @@ def read_data_file(
         image_size: images named in files are squeezed to this width and height; 0: they must have one size.
         set_column: the column that holds the set of a row.
         id_column: the column that joins a table of inputs and one of elements.
+        all_may_be_empty: accept arrays in which every set is empty, of which nothing could be learned.
 
     Raises:
         DataError: missing, empty or broken; the message names the line or row.
@@ -184,7 +186,8 @@ def read_data_file(
     settings = FilesSettings(str(path), description or DataDescription(), image_size=image_size, **columns)
     files = files_of(path)
     if files[0].suffix.lower() in (".npz", ".npy"):
-        return _from_arrays(load_arrays(path) if path.is_file() else map_arrays(path), path, settings)
+        arrays = load_arrays(path) if path.is_file() else map_arrays(path)
+        return _from_arrays(arrays, path, settings, all_may_be_empty)
     if path.is_dir() and files[0].stem == INPUTS:
         # One that is asked for as part of inputs may be a number.
         text = None if id_column in settings.description.input_columns else id_column
@@ -199,7 +202,7 @@ def read_data_file(
     return _from_rows(open_table(path), settings)
 
 
-def _from_arrays(arrays: Arrays, path: Path, settings: FilesSettings) -> DataFile:
+def _from_arrays(arrays: Arrays, path: Path, settings: FilesSettings, all_may_be_empty: bool) -> DataFile:
     description = settings.description
     if settings.image_size:
         raise DataError(
@@ -208,7 +211,7 @@ def _from_arrays(arrays: Arrays, path: Path, settings: FilesSettings) -> DataFil
         )
     if description.input_columns:
         raise DataError(f"{path}: input_columns are for tables, not for arrays. {LEAVE_OUT}")
-    rows, notes = rows_of(arrays, path, description), []
+    rows, notes = rows_of(arrays, path, description, all_may_be_empty=all_may_be_empty), []
     if rows.kind == "vector" and len(shape := arrays["inputs"].shape) > 2 and description.input_kind is None:
         notes.append(
             f"{path}: inputs of shape {shape[1:]} are read as vectors. If they are sets, pass "

@@ -46,8 +46,8 @@ class SetNetwork(ElementNetwork):
         channels: features of one row of a padded set.
         code_shape: of what the encoder gives for one input, with sigma: (H,) conditions every element, (N, H) each
             its own.
-        known_presence: the last feature is presence, 1 or -1, and carries no noise. Absent elements are masked
-            then. For attention only.
+        known_presence: the last feature is presence, above 0 for present elements alone, and carries no noise.
+            Absent elements are masked then. For attention only.
         outputs: numbers that the head gives for each element.
     """
 

@@ -47,7 +47,7 @@ def pool_boxes(
     """
     samples = [as_set(item, f"set {index}") for index, item in enumerate(sets)]
     features = next((item.shape[1] for item in samples if len(item)), max([0, *(s.shape[1] for s in samples)]))
-    batch = SetBatch.from_ragged(samples, features=features)
+    batch = SetBatch.from_ragged(samples, features=features or columns[1])  # [] alone does not tell how many
     pooled, confidence = pool_batch(batch.elements[None], batch.mask[None], columns, iou, categories)
     return pooled.elements[0], confidence[0]
 

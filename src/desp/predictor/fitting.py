@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, Subset
 
 from desp.data.base import EMPTY, Augmentation, Batch, BatchSource, DatasetSource, as_input, collate, dataset_items
+from desp.data.files import DataFile
 from desp.data.frames import has_names, is_frame, make_pairs, read_named_inputs
 from desp.data.shape import DataShape
 from desp.data.splitting import FEW_INPUTS, group_by_input, take_groups
@@ -150,6 +151,8 @@ def _calibrated(predictor: "SetPredictor", outcome: TrainingOutcome, examples: B
 def _facts(outcome: TrainingOutcome, source: BatchSource, seed: int) -> dict[str, Any]:
     """What a model card tells of training, as JSON values."""
     dataset: Any = getattr(source, "dataset", None)
+    if isinstance(dataset, DataFile):
+        dataset = dataset.examples  # each once, however many sets are valid for it
     return {
         "examples": len(dataset) if hasattr(dataset, "__len__") else None,
         "steps": outcome.steps,

@@ -10,7 +10,10 @@ _MOST_NUMBERS = 4
 
 
 _DRAWS = "Predictions are separate draws from the model."
-_MOST_PROBABLE = "Predictions are the most probable answers, each once, as far as they are probable enough."
+_MOST_PROBABLE = (
+    "Predictions are the most probable answers, as far as they are probable enough; where these are fewer, the "
+    "most probable one fills the other columns."
+)
 
 
 def aligned_tables(

@@ -26,7 +26,7 @@ from desp.predictor.fitting import dataset_source
 from desp.randomness import make_generator
 from desp.settings import DataDescription, FilesSettings, Scaled, TrainingSettings
 from desp.tasks.base import Task, first_answers
-from desp.tasks.scoring import METRICS, EvaluationSetup, Protocol
+from desp.tasks.scoring import EvaluationSetup, Protocol, metrics_of
 
 # More examples than this are not read once more for a hint.
 MOST_READ_AGAIN = 20_000
@@ -82,15 +82,14 @@ class FilesTask(Task):
         self.set_column, self.id_column = settings.set_column, settings.id_column
         self.description, self.data_label = settings.description, self.path.name
         self.image_size, self.split = settings.image_size, settings.split
-        if self.description.aligned:
-            text = "Huber distance of elements to those of held-out sets"
-            self.metrics = (replace(METRICS[0], text=text), *METRICS[1:])
+        self.metrics = metrics_of(self.description.aligned)
 
     @cached_property
     def whole(self) -> DataFile:
         """All examples; read when first needed, so that predicting does not need the training file."""
-        columns = {"set_column": self.set_column, "id_column": self.id_column}
-        data = read_data_file(self.path, self.description, self.image_size, **columns)
+        data = read_data_file(
+            self.path, self.description, self.image_size, set_column=self.set_column, id_column=self.id_column
+        )
         if len(data.examples) < 2:
             raise DataError(f"{self.path} holds one example; at least two are needed, one of them held out.")
         if self.image_size:

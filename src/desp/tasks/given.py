@@ -12,11 +12,12 @@ from desp.data.arrays import Example
 from desp.data.base import Batch, BatchSource
 from desp.data.files import DataFile, read_data_file
 from desp.errors import DataError, RunError
+from desp.metrics import Metric
 from desp.predictor import DataShape
 from desp.predictor.saving import read_shape
-from desp.settings import InMemorySettings, Scaled, TrainingSettings
+from desp.settings import DataDescription, InMemorySettings, Scaled, TrainingSettings
 from desp.tasks.base import SHOWN, ShownExample, Task, default_axes, first_answers, shown_example
-from desp.tasks.scoring import Protocol
+from desp.tasks.scoring import Protocol, metrics_of
 
 
 class InMemoryTask(Task):
@@ -29,11 +30,21 @@ class InMemoryTask(Task):
         self.path, self.held_out = Path(settings.path), settings.held_out
         self.data_label = "validation data" if self.held_out else "training data"
 
+    @property
+    def description(self) -> DataDescription:
+        """What inputs and features are, as the saved predictor knows it."""
+        return read_shape(self.path.parent / "model").description
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:  # type: ignore[override]
+        """Where outputs are aligned with inputs, the score is another distance."""
+        return metrics_of(self.description.aligned)
+
     @cached_property
     def kept(self) -> DataFile:
-        """The examples in the run folder."""
-        description = read_shape(self.path.parent / "model").description
-        return read_data_file(self.path, replace(description, input_columns=()))  # they are numbers already
+        """The examples in the run folder, few of all, so that their sets may all be empty."""
+        description = replace(self.description, input_columns=())  # inputs are numbers already
+        return read_data_file(self.path, description, all_may_be_empty=True)
 
     def shape(self, max_size: int | None, scaling: Scaled) -> NoReturn:
         """Only the program that fitted the predictor knows."""

@@ -6,7 +6,7 @@
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -37,6 +37,12 @@ METRICS = (
 
 INPUTS_AT_ONCE = 1000
 SETS_AT_ONCE = 500
+
+
+def metrics_of(aligned: bool) -> tuple[Metric, ...]:
+    """What `score_examples` measures; `aligned`: of outputs that are aligned with inputs."""
+    text = "Huber distance of elements to those of held-out sets"
+    return (replace(METRICS[0], text=text), *METRICS[1:]) if aligned else METRICS
 
 
 @dataclass(frozen=True)
