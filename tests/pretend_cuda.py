@@ -86,6 +86,9 @@ class PretendGraph:
     def register_generator_state(self, generator: torch.Generator) -> None:
         self.generators.append(generator)
 
+    def pool(self) -> int:
+        return id(self)
+
     @torch.no_grad()
     def replay(self) -> None:
         self.replays += 1
@@ -154,8 +157,11 @@ def _written(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> l
 
 
 @contextmanager
-def pretend_capture(graph: PretendGraph, capture_error_mode: str = "global") -> Iterator[None]:
+def pretend_capture(
+    graph: PretendGraph, pool: object = None, capture_error_mode: str = "global"
+) -> Iterator[None]:
     """Stands in for torch.cuda.graph."""
+    assert pool is None or pool in [item.pool() for item in graph.made]
     assert capture_error_mode == "thread_local"  # other threads copy costs and load data meanwhile
     tape = _Tape(graph)
     try:

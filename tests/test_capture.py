@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from desp.capture import GRAPHS_KEPT, MAX_INPUT_NUMBERS, CapturedFunction, GraphCache
+from desp.capture import GRAPHS_KEPT, MAX_INPUT_NUMBERS, CapturedCall, CapturedFunction, GraphCache, on_host
 from pretend_cuda import PretendGraph
 
 
@@ -173,3 +173,41 @@ def test_a_feature_pyramid_is_the_same_eagerly_and_captured() -> None:
         expected = [module(item) for item in [*images, images[0]]]
     torch.testing.assert_close(found, expected)
     assert torch.equal(found[0], found[3])
+
+
+def test_work_on_the_host_is_done_between_two_graphs(on_cuda: list[PretendGraph]) -> None:
+    """With what the first one computed, in every replay; and once where nothing is captured."""
+    given, found, seen = torch.tensor([1.0, 2.0]), torch.zeros(2), list[list[float]]()
+
+    def look(values: Tensor) -> None:
+        seen.append(values.tolist())
+        found.copy_(torch.tensor(values.tolist()[::-1]))
+
+    def work() -> Tensor:
+        doubled = 2 * given
+        on_host(lambda: look(doubled))
+        return found + doubled
+
+    assert work().tolist() == [6, 6]
+    assert seen == [[2, 4]]
+    captured = CapturedCall(work, [])
+    assert seen == [[2, 4]]  # not while it is captured
+    assert len(on_cuda) == 2
+    given.copy_(torch.tensor([5.0, 1.0]))
+    assert captured().tolist() == [12, 12]
+    given.copy_(torch.tensor([0.0, 3.0]))
+    assert captured().tolist() == [6, 6]
+    assert seen == [[2, 4], [10, 2], [0, 6]]
+
+
+def test_a_capture_that_fails_after_work_on_the_host_leaves_nothing_open(on_cuda: list[PretendGraph]) -> None:
+    def work() -> None:
+        on_host(lambda: None)
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        CapturedCall(work, [])
+    called: list[int] = []
+    on_host(lambda: called.append(1))
+    assert called == [1]
+    assert len(on_cuda) == 2

@@ -4,9 +4,10 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import cache
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +33,8 @@ class CapturedCall(Generic[Result]):
 
     It reads and writes the same tensors in every replay, so its inputs are changed in place beforehand, and
     `result` holds what the last replay computed. Nothing is computed while it is captured; whatever it
-    allocates once, such as an optimiser's state, must be there before.
+    allocates once, such as an optimiser's state, must be there before. Where it calls `on_host`, one graph ends
+    and another begins, and replays do that work between them.
 
     Args:
         work: what to capture; run it before, by `warm_up`, so that compiling and allocating are done.
@@ -40,16 +42,51 @@ class CapturedCall(Generic[Result]):
     """
 
     def __init__(self, work: Callable[[], Result], generators: Sequence[torch.Generator]) -> None:
-        self.graph = torch.cuda.CUDAGraph()
-        for generator in generators:
-            self.graph.register_generator_state(generator)
-        with _one_at_a_time, torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
-            self.result = work()
+        self.generators, self.graphs = tuple(generators), list[torch.cuda.CUDAGraph]()
+        self._parts: list[Callable[[], object]] = []
+        self._open = ExitStack()
+        token = _captured_now.set(self)
+        try:
+            with _one_at_a_time, self._open:
+                self._begin_graph()
+                self.result = work()
+        finally:
+            _captured_now.reset(token)
 
     def __call__(self) -> Result:
         """Replay, and return the tensors that the next replay will overwrite."""
-        self.graph.replay()
+        for part in self._parts:
+            part()
         return self.result
+
+    def do_between_graphs(self, function: Callable[[], object]) -> None:
+        """End the graph that is being captured, and begin another one, before which replays call `function`."""
+        self._open.close()
+        self._parts.append(function)
+        self._begin_graph()
+
+    def _begin_graph(self) -> None:
+        graph = torch.cuda.CUDAGraph()
+        for generator in self.generators:
+            graph.register_generator_state(generator)
+        # Tensors of the graphs before are read by those after, so all have one pool of memory.
+        pool = self.graphs[0].pool() if self.graphs else None
+        self._open.enter_context(torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"))
+        self.graphs.append(graph)
+        self._parts.append(graph.replay)
+
+
+_captured_now: ContextVar[CapturedCall[Any] | None] = ContextVar("captured_now", default=None)
+
+
+def on_host(function: Callable[[], object]) -> None:
+    """Call a function that waits for the device, such as one that copies from it; while a `CapturedCall` is
+    captured, call it in every replay instead. It may change tensors in place; what it returns is lost."""
+    captured = _captured_now.get()
+    if captured is None:
+        function()
+    else:
+        captured.do_between_graphs(function)
 
 
 @cache

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from desp.distances import (
     SET_DISTANCES,
+    SET_LOSSES,
     assign,
     chamfer,
     chamfer_of_equal_sizes,
@@ -298,6 +299,16 @@ def test_nan_is_named_with_its_place_in_a_large_batch() -> None:
     costs[65, 3, 3] = torch.nan
     with pytest.raises(DataError, match="Assignment 65 of the batch has NaN"):
         assign(costs)
+
+
+def test_losses_of_nan_are_nan_and_others_stay_as_they_are() -> None:
+    a, b = draw(3, 4, 2), draw(3, 4, 2, seed=1)
+    expected = hungarian(a, b)
+    a[1, 2, 0] = torch.nan
+    for loss in SET_LOSSES.values():
+        assert torch.equal(loss(a, b).isnan(), torch.tensor([False, True, False]))
+    torch.testing.assert_close(SET_LOSSES["hungarian"](a, b)[[0, 2]], expected[[0, 2]])
+    assert assign(torch.full((1, 3, 3), torch.inf), nan_is_error=False).tolist() == [[0, 1, 2]]
 
 
 def test_nan_in_a_set_is_named_with_its_place_among_sets_of_other_sizes() -> None:

@@ -10,15 +10,12 @@ from desp.samplers import ChainInfo
 from desp.sets import SetRepresentation
 from desp.settings import (
     ContrastiveSettings,
-    DataDescription,
     DeepSetsSettings,
-    Distance,
     EDMSettings,
     EnergyDenoisingSettings,
     LangevinSettings,
     MethodSettings,
     RepresentationSettings,
-    SetRiskSettings,
 )
 
 ENERGY = DeepSetsSettings(hidden=8)
@@ -55,15 +52,3 @@ def test_prediction_says_how_many_chains_there_are_and_how_they_ran(
     method.sample(method.encode(torch.ones(2, 3)), torch.Generator())
     assert asked == chains
     assert method.engine_used == "compiled"
-
-
-@pytest.mark.parametrize(
-    ("distance", "aligned", "expected"),
-    [("chamfer", False, True), ("hungarian", False, False), ("hungarian", True, True)],
-)
-def test_only_assignments_keep_direct_risk_from_being_captured(
-    distance: Distance, aligned: bool, expected: bool
-) -> None:
-    """Where outputs are aligned with inputs there is nothing to assign."""
-    plain = DataShape((4, 3), 2, 4, input_kind="set", description=DataDescription(aligned=aligned))
-    assert build(SetRiskSettings(energy=ENERGY, distance=distance), plain).capturable is expected

@@ -175,11 +175,6 @@ def test_a_system_learns_sets_of_several_cardinalities(cardinality: Literal["cla
     assert losses[-1] < 0.5 * losses[0]
 
 
-def test_assignments_cannot_be_captured() -> None:
-    assert build("chamfer").capturable
-    assert not build("hungarian").capturable
-
-
 @pytest.mark.parametrize("cardinality", ["clamped", "predicted"])
 def test_prediction_may_descend_otherwise_than_training(cardinality: Literal["clamped", "predicted"]) -> None:
     longer = DescentSettings(7, 5.0)

@@ -52,6 +52,7 @@ NUMBERS: dict[Kind, set[str]] = {
     "masked": ENERGIES | {"divergent"},
     "set-risk": {"risk"},
     "dspn": {"risk"},
+    "dspn-hungarian": {"risk"},
     "c-dspn": {"risk", "cardinality_loss"},
     "tspn": {"risk", "cardinality_loss"},
     "tagger": {"accuracy"},

@@ -45,6 +45,7 @@ Kind = Literal[
     "attention",
     "denoiser",
     "dspn",
+    "dspn-hungarian",
     "c-dspn",
     "tspn",
     "tagger",
@@ -98,7 +99,7 @@ def method_settings(
         return label_settings(kind, hidden)
     if kind == "tspn":
         return TSPNSettings(hidden=hidden, layers=1, heads=2, feedforward=hidden, latent=6, cardinality_hidden=8)
-    if kind in ("dspn", "c-dspn"):
+    if kind in ("dspn", "dspn-hungarian", "c-dspn"):
         encoder = SetEncoderEnergySettings(
             hidden=hidden, latent=6, divide_by_size=True, negative_slope=0.0, initialisation="xavier"
         )
@@ -106,6 +107,8 @@ def method_settings(
         settings = SetRiskSettings(energy=encoder, descent=descent, supervise="all", cardinality="clamped")
         if kind == "dspn":
             return settings
+        if kind == "dspn-hungarian":
+            return replace(settings, distance="hungarian", supervise="last")
         return replace(settings, cardinality="predicted", cardinality_hidden=8)
     energy = DeepSetsSettings(hidden=hidden)
     if kind == "set-risk":

@@ -1,6 +1,7 @@
 """Distances between sets: pure functions (B, N, D), (B, M, D) -> (B,)."""
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor
 
@@ -15,8 +16,15 @@ SET_DISTANCES: dict[Distance, Callable[[Tensor, Tensor], Tensor]] = {
     "hungarian": hungarian,
 }
 
+SET_LOSSES: dict[Distance, Callable[[Tensor, Tensor], Tensor]] = {
+    "chamfer": chamfer,
+    "hungarian": partial(hungarian, nan_is_error=False),
+}
+"""The same as losses: of NaN they are NaN, which training notices, and says where."""
+
 __all__ = [
     "SET_DISTANCES",
+    "SET_LOSSES",
     "aligned_distance",
     "assign",
     "chamfer",

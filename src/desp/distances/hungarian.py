@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from desp.capture import on_host
 from desp.distances.pairwise import check_same_batch, huber_pairs
 from desp.errors import DataError
 from desp.sets import SetBatch, prefix_mask
@@ -26,16 +27,22 @@ PARTS = 32
 
 
 def hungarian(
-    a: Float[Tensor, "b n d"], b: Float[Tensor, "b m d"], *, pad_with_zeros: bool = False
+    a: Float[Tensor, "b n d"],
+    b: Float[Tensor, "b m d"],
+    *,
+    pad_with_zeros: bool = False,
+    nan_is_error: bool = True,
 ) -> Float[Tensor, " b"]:
     """Mean distance of the pairs of the best assignment (paper, L_H, as mean), differentiable in both sets.
 
     Args:
         a, b: sets of equal size; all rows take part, padding included.
         pad_with_zeros: allow different sizes by adding zero vectors to the smaller set.
+        nan_is_error: refuse sets with NaN or infinity; else their distance is NaN or infinity, as in a loss, which
+            training looks at.
 
     Raises:
-        DataError: different sizes without `pad_with_zeros`, or NaN in a set.
+        DataError: different sizes without `pad_with_zeros`, or NaN in a set where that is an error.
     """
     check_same_batch(a, b)
     if a.shape[1] != b.shape[1]:
@@ -49,7 +56,7 @@ def hungarian(
     if a.shape[1] == 0:
         return a.new_zeros(a.shape[0])
     pairs = huber_pairs(a, b)
-    columns = assign(pairs)
+    columns = assign(pairs, nan_is_error=nan_is_error)
     return pairs.gather(2, columns.unsqueeze(-1)).squeeze(-1).mean(dim=1)
 
 
@@ -80,26 +87,39 @@ def hungarian_of_sets(a: SetBatch, b: SetBatch, *, pad_with_zeros: bool = False)
 
 
 @torch.no_grad()
-def assign(costs: Float[Tensor, "b n n"]) -> Int[Tensor, "b n"]:
-    """The column of every row in the cheapest assignment.
+def assign(costs: Float[Tensor, "b n n"], *, nan_is_error: bool = True) -> Int[Tensor, "b n"]:
+    """The column of every row in the cheapest assignment; with NaN or infinity among the costs, where that is no
+    error, every row's own.
 
     scipy releases the interpreter lock, so a pool of threads solves large batches on all cores. Costs on a GPU are
-    copied in parts, and the first are solved while the others are copied.
+    copied in parts, and the first are solved while the others are copied. In a step that is captured, replays do
+    all that between two CUDA graphs.
 
     Raises:
-        DataError: NaN or infinity among the costs.
+        DataError: NaN or infinity among the costs, where that is an error.
     """
-    costs = costs.detach().float() if costs.dtype == torch.bfloat16 else costs.detach()  # numpy has no bfloat16
+    fixed = costs.detach()  # what is captured keeps it, and must not keep what gradients need
+    columns = torch.zeros(costs.shape[:2], dtype=torch.int64, device=costs.device)
+    on_host(lambda: columns.copy_(_assigned(fixed, nan_is_error)))
+    return columns
+
+
+def _assigned(costs: Float[Tensor, "b n n"], nan_is_error: bool) -> Int[Tensor, "b n"]:
+    """The same on the CPU, whatever the device of `costs`, for which it waits."""
+    costs = costs.float() if costs.dtype == torch.bfloat16 else costs  # numpy has no bfloat16
     heavy = costs.shape[0] > 1 and costs.shape[0] * costs.shape[1] ** 3 > MIN_COST_FOR_POOL
     if heavy:
         parts = costs.split(math.ceil(len(costs) / PARTS))
         firsts = range(0, len(costs), len(parts[0]))
-        jobs = [_pool().submit(_solve, _to_host(part), first) for part, first in zip(parts, firsts, strict=True)]
+        jobs = [
+            _pool().submit(_solve, _to_host(part), nan_is_error, first)
+            for part, first in zip(parts, firsts, strict=True)
+        ]
         solutions = [columns for job in jobs for columns in job.result()]
     else:
-        solutions = _solve(_to_host(costs))
+        solutions = _solve(_to_host(costs), nan_is_error)
     columns = np.stack(solutions) if solutions else np.zeros(costs.shape[:2], dtype=np.int64)
-    return torch.from_numpy(columns).to(costs.device)
+    return torch.from_numpy(columns)
 
 
 def _to_host(costs: Tensor) -> Callable[[], Array]:
@@ -117,16 +137,17 @@ def _to_host(costs: Tensor) -> Callable[[], Array]:
     return wait
 
 
-def _solve(host: Callable[[], Array], first: int = 0) -> list[Array]:
+def _solve(host: Callable[[], Array], nan_is_error: bool, first: int = 0) -> list[Array]:
     """The columns of every assignment; `first` is the place of the first one in the batch."""
     costs = host()
-    finite = np.isfinite(costs).all(axis=(1, 2))
-    if not finite.all():
+    finite = [bool(np.isfinite(item).all()) for item in costs]
+    if nan_is_error and not all(finite):
         raise DataError(
-            f"Assignment {first + int(finite.argmin())} of the batch has NaN or infinity among its costs: "
+            f"Assignment {first + finite.index(False)} of the batch has NaN or infinity among its costs: "
             "one of its two sets holds one."
         )
-    return [linear_sum_assignment(item)[1] for item in costs]
+    own = np.arange(costs.shape[1])
+    return [linear_sum_assignment(item)[1] if sound else own for item, sound in zip(costs, finite, strict=True)]
 
 
 @torch.no_grad()

@@ -69,7 +69,8 @@ class Method(nn.Module, ABC):
     """
 
     capturable: bool = True
-    """Whether forward and backward can be captured as a CUDA graph (no work on the host in between)."""
+    """Whether forward and backward can be captured as CUDA graphs: they wait for the device in `capture.on_host`
+    alone."""
 
     def __init__(self, parts: MethodParts) -> None:
         super().__init__()

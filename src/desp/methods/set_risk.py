@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from desp.distances import SET_DISTANCES, aligned_distance, chamfer_of_equal_sizes
+from desp.distances import SET_LOSSES, aligned_distance, chamfer_of_equal_sizes
 from desp.energies import SetEnergy
 from desp.methods.base import Method, MethodParts, build_energy
 from desp.nn import CardinalityHead
@@ -38,9 +38,7 @@ class SetRisk(Method):
         if settings.predicts_cardinality and not parts.shape.aligned:
             features = self.energy.code_features(parts.code_shape)
             self.cardinality = CardinalityHead(features, size, settings.cardinality_hidden, layers=2)
-        self.distance = SET_DISTANCES[settings.distance]
-        # Assignments are solved on the host.
-        self.capturable = settings.distance == "chamfer" or parts.shape.aligned
+        self.distance = SET_LOSSES[settings.distance]
 
     def forward(
         self, x: Float[Tensor, "b *input"], y: Float[Tensor, "b n c"], generator: torch.Generator
