@@ -132,6 +132,7 @@ def test_a_row_names_its_recipe() -> None:
         "std": None,
         "ci95": None,
         "n": 1,
+        "runs": 1,
         "raw": 1.0,
         "raw_ci95": None,
         "raw_median": None,
@@ -163,11 +164,20 @@ def test_a_seed_without_a_score_leaves_no_mean() -> None:
     assert (score["value"], score["std"], score["seeds"]) == (None, None, [0, 1])
 
 
-def test_a_metric_that_one_seed_lacks_is_shown_as_unknown() -> None:
-    results = [made_up("polygons-desp-paper", seed, 1.0, 1.0) for seed in (0, 1)]
-    results[0]["scores"]["returned"]["kuiper"] = 0.1
+def test_a_metric_that_older_files_lack_is_of_the_others() -> None:
+    """One that could not be had is null, and hides in no mean."""
+    results = [made_up("polygons-desp-paper", seed, 1.0, 1.0) for seed in (0, 1, 2)]
+    for result, value in zip(results[:2], (0.1, 0.3), strict=True):
+        result["scores"]["returned"]["kuiper"] = value
     for some in (results, results[::-1]):
-        assert by_metric(rows_of(some))["kuiper"]["value"] is None
+        row = by_metric(rows_of(some))["kuiper"]
+        assert (row["value"], row["returned"], row["n"], row["runs"]) == (*[pytest.approx(0.2)] * 2, 2, 3)
+        assert by_metric(rows_of(some))["score"]["n"] == 3
+    shown = markdown_table(rows_of(results), short=False)
+    assert "| kuiper |  |  | 0.20 ± 1.3 |  | 2 |" in shown
+    results[2]["scores"]["returned"]["kuiper"] = None
+    row = by_metric(rows_of(results))["kuiper"]
+    assert (row["value"], row["returned"], row["n"]) == (None, None, 3)
 
 
 def test_raw_and_returned_stand_side_by_side_in_every_recipe_s_row() -> None:

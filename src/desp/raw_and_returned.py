@@ -20,8 +20,12 @@ def real_data(results: list[dict[str, Any]], metric: str) -> float | None:
 
 
 def scores_of(results: list[dict[str, Any]], output: Scored, metric: str) -> list[float | None]:
-    """A metric of raw output or of returned sets, of each seed; None where a file has none."""
-    return [result["scores"].get(output, {}).get(metric) for result in results]
+    """A metric of raw output or of returned sets, of each seed whose file has it; None: it could not be had.
+
+    Older files do not have all metrics.
+    """
+    all_scores = [result["scores"].get(output, {}) for result in results]
+    return [scores[metric] for scores in all_scores if metric in scores]
 
 
 def raw_and_returned(results: list[dict[str, Any]], metric: str) -> dict[str, Any]:

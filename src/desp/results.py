@@ -218,6 +218,7 @@ def make_row(table: str | None, task: str, system: str, metric: str, **known: An
         "std": None,
         "ci95": None,
         "n": len(known.get("seeds", ())),
+        "runs": 0,
         "raw": None,
         "raw_ci95": None,
         "raw_median": None,
@@ -279,7 +280,7 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
         "scored": recipe.scored,
         "protocol": _row_protocol(recipe, results[0]),
         "seeds": [result["seed"] for result in results],
-        "n": len(results),
+        "runs": len(results),
         **training_facts(results),
         "data": results[0].get("data"),
     }
@@ -296,6 +297,7 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
                 | common
                 | {key: facts[key] for key in ("unit", "direction")}
                 | over_seeds(scores_of(results, output, metric))
+                | {"n": len(scores_of(results, output, metric))}
                 | raw_and_returned(results, metric)
                 | {"paper": _published(recipe, task, name, variant), "real_data": real_data(results, metric)}
             )

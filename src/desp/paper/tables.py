@@ -88,7 +88,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def _run_cells(row: Row) -> tuple[str, ...]:
     facts = (row["steps"], epoch_words(row), row["ended_by"], str(row["rollbacks"]), row["commits"])
-    return (_name(row), str(row["n"]), *facts)
+    return (_name(row), str(row["runs"]), *facts)
 
 
 def _name(row: Row) -> str:
