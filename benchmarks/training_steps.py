@@ -2,12 +2,14 @@
 
     DESP_DATA=~/data python benchmarks/training_steps.py --recipes mnist-c-dspn mnist-tspn --kernels
 
-To compare two versions, run it in turn with PYTHONPATH on the `src` of each.
+To compare two versions, run it in turn with PYTHONPATH on the `src` of each. It is for GPUs: on a CPU it takes all
+cores, where training of small models takes one.
 """
 
 import argparse
 import statistics
 from collections import defaultdict
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -70,7 +72,7 @@ def step_row(settings: RunSettings, *, kernels: bool) -> dict[str, Any]:
         return row | ({"kernels": _kernels(take)} if kernels and device.type == "cuda" else {})
 
 
-def _kernels(take: Any) -> list[dict[str, Any]]:
+def _kernels(take: Callable[[int], float]) -> list[dict[str, Any]]:
     """Microseconds and launches of each kernel in a step, the longest first."""
     from torch.profiler import ProfilerActivity, profile
 

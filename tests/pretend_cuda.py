@@ -81,6 +81,7 @@ class PretendGraph:
         self.generators: list[torch.Generator] = []
         self.operations: list[_Operation] = []
         self.replays = 0
+        self.stream: object = None
         self.made.append(self)
 
     def register_generator_state(self, generator: torch.Generator) -> None:
@@ -158,10 +159,13 @@ def _written(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> l
 
 @contextmanager
 def pretend_capture(
-    graph: PretendGraph, pool: object = None, capture_error_mode: str = "global"
+    graph: PretendGraph, pool: object = None, stream: object = None, capture_error_mode: str = "global"
 ) -> Iterator[None]:
     """Stands in for torch.cuda.graph."""
-    assert pool is None or pool in [item.pool() for item in graph.made]
+    # Graphs that share a stream are those of one call, and share a pool.
+    first = next((item for item in graph.made if item.stream is stream), None)
+    assert pool == (None if first is None else first.pool())
+    graph.stream = stream
     assert capture_error_mode == "thread_local"  # other threads copy costs and load data meanwhile
     tape = _Tape(graph)
     try:
@@ -238,6 +242,7 @@ def pretended_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PretendGrap
         "torch.cuda.current_device": lambda: 0,
         "torch.cuda.current_stream": lambda: PretendStream("main"),
         "torch.cuda.stream": PretendStream.used,
+        "torch.cuda.Stream": lambda priority=0: PretendStream(f"stream of priority {priority}"),
         "desp.capture._side_stream": lambda _: PretendStream("side"),
         "desp.samplers.engine.import_module": lambda _: compiler,
         "desp.samplers.engine.ChainEngine.name": lambda self, _, chains=None: name_on(self, CUDA, chains),

@@ -1,10 +1,12 @@
-"""The precision of matrix products is one for all threads."""
+"""The precision of matrix products, and the number of threads, are one for all threads."""
 
 import threading
 
 import torch
 
+from desp.constants import constant
 from desp.precision import matmul_precision
+from desp.training.device import one_thread
 
 
 def test_it_is_put_back_after_the_innermost() -> None:
@@ -35,3 +37,33 @@ def test_it_stays_until_the_last_thread_leaves() -> None:
         leave.set()
         thread.join()
     assert torch.get_float32_matmul_precision() == before
+
+
+def test_the_number_of_threads_is_put_back_whoever_leaves_last() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        first, second = one_thread(), one_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert torch.get_num_threads() == 1
+        second.__exit__(None, None, None)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_threads_get_the_same_constant() -> None:
+    together, found = threading.Barrier(8), []
+
+    def ask() -> None:
+        together.wait(60)
+        found.append(constant((3, 1, 4, 1, 5), torch.device("cpu"), torch.int64))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(item) for item in found}) == 1

@@ -42,7 +42,12 @@ class CapturedCall(Generic[Result]):
     """
 
     def __init__(self, work: Callable[[], Result], generators: Sequence[torch.Generator]) -> None:
+        if _captured_now.get() is not None:
+            raise RuntimeError("a captured call cannot capture another one")
         self.generators, self.graphs = tuple(generators), list[torch.cuda.CUDAGraph]()
+        # One of its own: matrix products use work space that belongs to the stream they were captured on. Graphs
+        # that are replayed at the same time must not share it, and it goes when a graph of that stream does.
+        self.stream = torch.cuda.Stream(priority=-1)
         self._parts: list[Callable[[], object]] = []
         self._open = ExitStack()
         token = _captured_now.set(self)
@@ -71,7 +76,8 @@ class CapturedCall(Generic[Result]):
             graph.register_generator_state(generator)
         # Tensors of the graphs before are read by those after, so all have one pool of memory.
         pool = self.graphs[0].pool() if self.graphs else None
-        self._open.enter_context(torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"))
+        capture = torch.cuda.graph(graph, pool=pool, stream=self.stream, capture_error_mode="thread_local")
+        self._open.enter_context(capture)
         self.graphs.append(graph)
         self._parts.append(graph.replay)
 
@@ -81,7 +87,10 @@ _captured_now: ContextVar[CapturedCall[Any] | None] = ContextVar("captured_now",
 
 def on_host(function: Callable[[], object]) -> None:
     """Call a function that waits for the device, such as one that copies from it; while a `CapturedCall` is
-    captured, call it in every replay instead. It may change tensors in place; what it returns is lost."""
+    captured, call it in every replay instead. It may change tensors in place; what it returns is lost.
+
+    Not for what a backward pass does: on a GPU that runs in another thread, which knows of no capture.
+    """
     captured = _captured_now.get()
     if captured is None:
         function()

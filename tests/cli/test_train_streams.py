@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
+from desp.runs.train import train_run
+
 Desp = Callable[..., Any]
 
 
@@ -63,6 +65,34 @@ def test_interrupted_runs_are_saved_and_go_on(desp: Desp, tiny: list[str]) -> No
     assert desp("train", "polygons-desp", "--run", "alone", "--seed", 1, *long).status == 0
     ours, alone = weights("several-seed1"), weights("alone")
     assert all((ours[name] == alone[name]).all() for name in alone)
+
+
+def test_an_error_that_nobody_foresaw_does_not_end_the_others(
+    desp: Desp, tiny: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_memory(settings: object, seed: int, *given: object, **named: object) -> object:
+        if seed == 1:
+            raise RuntimeError("CUDA out of memory")
+        return train_run(settings, seed, *given, **named)
+
+    monkeypatch.setattr("desp.runs.train.train_run", out_of_memory)
+    finished = desp("train", "polygons-desp", "--run", "several", "--seeds", 0, 1, "--streams", *tiny)
+    assert finished.status == 2
+    assert "seed 0: trained" in finished.out
+    assert "seed 1: RuntimeError: CUDA out of memory" in finished.out
+    assert "1 of 2 seeds failed. To go on:" in finished.message
+
+
+def test_standard_output_may_be_closed(tiny: list[str]) -> None:
+    command = ["train", "polygons-desp", "--run", "several", "--seeds", "0", "1", "--streams", *tiny]
+    closed = subprocess.run(
+        ["bash", "-c", 'exec "$@" >&-', "bash", sys.executable, "-m", "desp", *command],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert closed.returncode == 0, closed.stderr
+    assert (Path("several-seed1") / "model").is_dir()
 
 
 @pytest.mark.parametrize(

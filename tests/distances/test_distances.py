@@ -243,6 +243,17 @@ def test_second_derivatives_by_index(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.autograd.gradgradcheck(chamfer, (a, b))
 
 
+def test_by_index_features_may_be_none_and_batches_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chamfer_module, "_by_index", lambda *_: True)
+    empty = draw(2, 3, 0).requires_grad_()
+    (found,) = torch.autograd.grad(chamfer_module._TakenRows.apply(empty, torch.zeros(2, 1).long()).sum(), empty)
+    assert found.shape == (2, 3, 0)
+    sets, other = draw(4, 2, 3, 2), draw(2, 5, 2, seed=1)
+    gradient = torch.func.grad(lambda a: chamfer(a, other).sum())
+    expected = torch.stack([gradient(one) for one in sets])
+    torch.testing.assert_close(torch.func.vmap(gradient)(sets), expected)
+
+
 def test_only_gradients_on_a_gpu_go_by_index(unchecked: None) -> None:
     a, b = draw(1, 2, 2), draw(1, 2, 2).requires_grad_()
     assert not chamfer_module._by_index(a, b)

@@ -1,6 +1,7 @@
 """What several commands share: parsing, tables, and what is shown while something takes long."""
 
 import inspect
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -10,6 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 T = TypeVar("T")
+
+
+_parsing = threading.Lock()  # tyro keeps what it found in dictionaries of the process
 
 
 def parse(
@@ -31,14 +35,15 @@ def parse(
         default: values of whatever is not given.
         about: what the command does; the docstring of the dataclass if not given.
     """
-    return tyro.cli(
-        arguments_type,
-        args=list(arguments),
-        prog=f"desp {command}",
-        description=f"{inspect.cleandoc(about or arguments_type.__doc__ or '')}\n\nexamples:\n{examples}",
-        config=(tyro.conf.AvoidSubcommands,),
-        default=tyro.MISSING_NONPROP if default is None else default,
-    )
+    with _parsing:
+        return tyro.cli(
+            arguments_type,
+            args=list(arguments),
+            prog=f"desp {command}",
+            description=f"{inspect.cleandoc(about or arguments_type.__doc__ or '')}\n\nexamples:\n{examples}",
+            config=(tyro.conf.AvoidSubcommands,),
+            default=tyro.MISSING_NONPROP if default is None else default,
+        )
 
 
 # A column that gives way keeps this width; around a column are a border and two blanks.

@@ -105,7 +105,14 @@ def run(arguments: list[str]) -> None:
         )
     of_several = {"--seeds", "--jobs", "--streams"}  # with or without values
     if any(item.partition("=")[0] in of_several for item in arguments):
-        several = SeveralSeeds(recipe.name, arguments[1:], options.seeds, options.jobs, streams=options.streams)
+        several = SeveralSeeds(
+            recipe.name,
+            arguments[1:],
+            options.seeds,
+            options.jobs,
+            streams=options.streams,
+            device=options.settings.device,
+        )
         train_seeds(several, options.run)
         return
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"

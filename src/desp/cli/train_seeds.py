@@ -2,14 +2,16 @@
 
 import os
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from desp.errors import RunError, SettingsError, TrainingInterrupted
+from desp.errors import DespError, RunError, SettingsError, TrainingInterrupted
 from desp.paths import resolved_path
 from desp.runs.side_by_side import Threads, Work, run_side_by_side
 from desp.runs.thread_output import output_by_thread
+from desp.settings import Device
 from desp.storage import make_folder
 
 # Flags that are replaced in the command of each seed.
@@ -66,6 +68,7 @@ class SeveralSeeds:
         seeds: one run each.
         jobs: how many runs at the same time, in processes.
         streams: all at the same time in threads of this process, on CUDA streams.
+        device: where to train.
     """
 
     recipe: str
@@ -73,6 +76,7 @@ class SeveralSeeds:
     seeds: Sequence[int]
     jobs: int
     streams: bool = False
+    device: Device = "auto"
 
 
 def train_seeds(several: SeveralSeeds, run: Path | None) -> None:
@@ -104,6 +108,9 @@ def train_seeds(several: SeveralSeeds, run: Path | None) -> None:
     again = shlex.join(["desp", "train", recipe, *arguments, *({"--resume"} - set(arguments))])
     try:
         if several.streams:
+            from accelerate import PartialState
+
+            PartialState(cpu=several.device == "cpu")  # one for all threads
             with output_by_thread():
                 run_side_by_side(work, len(seeds), tell, Threads(_run_here))
         else:
@@ -115,9 +122,17 @@ def train_seeds(several: SeveralSeeds, run: Path | None) -> None:
 
 
 def _run_here(command: list[str]) -> None:
-    from desp.cli.main import main  # which loads the commands
+    """Train, and exit as a process would; what Ctrl-C does to this process stays as it is."""
+    from desp.cli.train import run
 
-    main(command)
+    try:
+        run(command[1:])
+    except TrainingInterrupted as stop:
+        print(f"\n{stop}", file=sys.stderr)
+        sys.exit(130)
+    except (DespError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 def _named(run: Path) -> Path:

@@ -110,9 +110,9 @@ def compared_words(systems: dict[str, Any]) -> str:
     named = [name for name in named if name != "random" or systems[name]["verdict"] != "clearly better"]
     scored = [name for name in named if name != "mlp"]  # an MLP has one answer, without a spread
     own, *others = numbers_to_compare(*(systems[name]["energy_score"] for name in ("desp", *scored)))
-    # The model's own number stands before the first one alone.
     numbers: dict[str, str] = dict(zip(scored, others, strict=True))
-    numbers[scored[0]] = f"energy score {own} against {others[0]}"
+    if scored:  # the model's own number stands before the first one alone
+        numbers[scored[0]] = f"energy score {own} against {others[0]}"
     if "mlp" in named:
         both = numbers_to_compare(*(systems[name]["single_error"] for name in ("desp", "mlp")))
         numbers["mlp"] = f"error of the single answer {' against '.join(both)}"

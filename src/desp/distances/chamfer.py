@@ -106,6 +106,8 @@ class _TakenRows(torch.autograd.Function):
     """`values` (B, N, D) at `index` (B, M): the backward of `gather` adds atomically on a GPU, in any order, so
     that equal runs would have other bits."""
 
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(values: Float[Tensor, "b n d"], index: Int[Tensor, "b m"]) -> Float[Tensor, "b m d"]:
         """The rows."""
@@ -123,6 +125,8 @@ class _TakenRows(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         """The sum of the gradients of all that was taken from a row; feature by feature, to save memory."""
         (index,) = ctx.saved_tensors
+        if gradient.shape[-1] == 0:
+            return gradient.new_zeros(gradient.shape[0], ctx.size, 0), None
         taken = index.unsqueeze(1) == torch.arange(ctx.size, device=index.device).view(1, -1, 1)
         columns = [torch.where(taken, column.unsqueeze(1), 0.0).sum(dim=2) for column in gradient.unbind(-1)]
         return torch.stack(columns, dim=-1), None

@@ -1,5 +1,6 @@
 """Several runs from one command, some at the same time: each in a process or in a thread of its own."""
 
+import logging
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from desp.runs.thread_output import output_of_this_thread
+
+logger = logging.getLogger(__name__)
 
 SECONDS_TO_SAVE = 60
 
@@ -65,7 +68,10 @@ def run_side_by_side(
         futures = {pool.submit(job.carry_out, workers): job for job in jobs}
         try:
             for future in as_completed(futures):
-                on_done(futures[future], future.result())
+                error = future.exception()
+                if error is not None:  # of this job alone, whatever it is: the others go on
+                    logger.error("%s failed", futures[future].folder, exc_info=error)
+                on_done(futures[future], future.result() if error is None else f"{type(error).__name__}: {error}")
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
             workers.stop()
@@ -157,30 +163,30 @@ class Threads(Workers):
     """
 
     def __init__(self, run: Callable[[list[str]], None]) -> None:
-        from desp.training.progress import stop_threads  # loads torch, which trains here
-
-        self.run, self._stop_training = run, stop_threads
-        self._stopping = threading.Event()
-        stop_threads.clear()
+        self.run, self._stopping = run, threading.Event()
 
     def call(self, command: list[str], log: Path | None) -> int:
         """Run a command in the thread that calls."""
+        from desp.training.progress import stop_event  # loads torch, which trains here
+
         if self._stopping.is_set():
             return 130
         with ExitStack() as stack:
             if log is not None:
                 stack.enter_context(output_of_this_thread(log))
             stack.enter_context(_own_stream())
+            token = stop_event.set(self._stopping)
             try:
                 self.run(command)
             except SystemExit as end:
-                return int(end.code or 0)
+                return end.code if isinstance(end.code, int) else int(end.code is not None)
+            finally:
+                stop_event.reset(token)
         return 0
 
     def stop(self) -> None:
-        """Ask all training under way to save itself and end."""
+        """Ask all training under way to save itself and end; what follows training is done to its end."""
         self._stopping.set()
-        self._stop_training.set()
 
 
 def _own_stream() -> AbstractContextManager[object]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-Stream = Any  # a TextIO, or whatever stands in the place of standard output
+Stream = Any  # a TextIO, what stands in the place of standard output, or None where that is closed
 
 _files: dict[int, Stream] = {}
 _lock = threading.Lock()
@@ -22,16 +22,25 @@ class _ByThread(io.TextIOBase):
         self.usual = usual
 
     def write(self, text: str) -> int:
-        """To whoever gets it."""
-        return int(self._stream().write(text))
+        """To whoever gets it; nobody, where the usual stream is closed."""
+        stream = self._stream()
+        return len(text) if stream is None else int(stream.write(text))
 
     def flush(self) -> None:
         """That of the same."""
-        self._stream().flush()
+        stream = self._stream()
+        if stream is not None:
+            stream.flush()
 
     def isatty(self) -> bool:
         """A file is no terminal."""
-        return bool(self._stream().isatty())
+        stream = self._stream()
+        return stream is not None and bool(stream.isatty())
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # that of the base is no attribute one could set
+        """That of the same."""
+        return getattr(self._stream(), "encoding", None) or "utf-8"
 
     def _stream(self) -> Stream:
         return _files.get(threading.get_ident(), self.usual)
@@ -57,7 +66,7 @@ def output_by_thread() -> Iterator[None]:
 @contextmanager
 def output_of_this_thread(log: Path) -> Iterator[None]:
     """Append what this thread writes to a file."""
-    with log.open("a", encoding="utf-8") as file:
+    with log.open("a", encoding="utf-8", buffering=1) as file:
         with _lock:
             _files[threading.get_ident()] = file
         try:

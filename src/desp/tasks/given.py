@@ -30,7 +30,7 @@ class InMemoryTask(Task):
         self.path, self.held_out = Path(settings.path), settings.held_out
         self.data_label = "validation data" if self.held_out else "training data"
 
-    @property
+    @cached_property
     def description(self) -> DataDescription:
         """What inputs and features are, as the saved predictor knows it."""
         return read_shape(self.path.parent / "model").description

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -11,11 +11,13 @@ from accelerate.utils import DistributedDataParallelKwargs
 
 from desp.errors import SettingsError
 from desp.extras import require
+from desp.process_setting import ProcessSetting
 from desp.settings import Device, TrainingSettings
 
 # Elements times the square of the width: a gradient has about eight operations for each.
 SMALL_GRADIENT = 6_000_000
 
+_THREADS = ProcessSetting(torch.get_num_threads, torch.set_num_threads)
 _making_an_accelerator = threading.Lock()  # the first one makes a state that all of a process share
 
 
@@ -74,12 +76,6 @@ def suitable_threads(device: torch.device, batch_size: int, max_size: int, hidde
         yield
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> AbstractContextManager[None]:
     """One thread while entered, as many as before afterwards."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return _THREADS.changed_to(1)

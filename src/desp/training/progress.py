@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -14,8 +15,8 @@ from desp.storage import append, without_nonfinite, write_bytes
 
 logger = logging.getLogger(__name__)
 
-stop_threads = threading.Event()
-"""Set it to ask training in other threads than the main one to save and stop, as a signal asks the main one."""
+stop_event: ContextVar[threading.Event | None] = ContextVar("stop_event", default=None)
+"""What asks training in this thread to save and stop, where it is not the main thread, which signals ask."""
 
 
 class TrainingCallback:
@@ -119,7 +120,7 @@ def deferred_signals() -> Iterator[Callable[[], bool]]:
     """While entered, the first SIGINT or SIGTERM only sets a flag; a second one interrupts at once.
 
     The loop looks at the flag, by what is yielded, between two steps, where everything can be saved. In other
-    threads than the main one, the flag is `stop_threads`.
+    threads than the main one, the flag is that of `stop_event`, if there is one.
     """
     received: list[int] = []
 
@@ -130,12 +131,13 @@ def deferred_signals() -> Iterator[Callable[[], bool]]:
         received.append(number)
         logger.warning("stopping after this step, or validation, and saving; a second signal stops at once")
 
-    # Signal handlers belong to the main thread; others are asked by it.
+    # Signal handlers belong to the main thread.
     on_main = threading.current_thread() is threading.main_thread()
+    event = None if on_main else stop_event.get()
     numbers = (signal.SIGINT, signal.SIGTERM) if on_main else ()
     previous = {number: signal.signal(number, note) for number in numbers}
     try:
-        yield lambda: bool(received) or (not on_main and stop_threads.is_set())
+        yield lambda: bool(received) or (event is not None and event.is_set())
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
