@@ -288,6 +288,23 @@ def test_examples_that_are_not_aligned(
         SetPredictor(METHODS["denoising"], device="cpu").fit(pairs, description=ALIGNED)
 
 
+@pytest.mark.parametrize("size", [2, 4])
+def test_sets_of_another_size_than_their_input_have_no_energy_or_score(size: int) -> None:
+    predictor, x = built(METHODS["denoising"]), as_input(torch.rand(3, 2)).unsqueeze(0)
+    wrong, message = [torch.rand(size, 1)], f"Example 0: its set has {size} elements and its input 3"
+    for judge in (predictor.energy, predictor.log_prob, predictor.score):
+        with pytest.raises(DataError, match=message):
+            judge(x, wrong)
+
+
+def test_validation_data_must_be_aligned_too() -> None:
+    wrong = ([as_input(torch.rand(3, 2))], [torch.rand(2, 1)])
+    with pytest.raises(DataError, match="Example 0: its set has 2 elements and its input 3"):
+        SetPredictor(METHODS["denoising"], device="cpu").fit(
+            half_of_each(8), TrainingSettings(steps=1), description=ALIGNED, validation_data=wrong
+        )
+
+
 def test_inputs_must_be_sets() -> None:
     with pytest.raises(DataError, match=r"Inputs that are sets must be padded.* got inputs of shape \(4,\)"):
         SetPredictor(device="cpu").fit([(torch.rand(4), torch.rand(4, 1))], description=ALIGNED)

@@ -252,6 +252,21 @@ def check_input_sets(x: Tensor, aligned: bool, first: int = 0) -> None:
         )
 
 
+def check_aligned_sizes(x: Tensor, sets: SetBatch, first: int = 0) -> None:
+    """Check that each input (B, N, D + 1) has as many elements as its set.
+
+    Raises:
+        DataError: one has not.
+    """
+    pairs = zip(presence_mask(x).sum(dim=1).tolist(), sets.sizes.tolist(), strict=True)
+    for index, (given, size) in enumerate(pairs, first):
+        if given != size:
+            raise DataError(
+                f"Example {index}: its set has {size} elements and its input {given}. Where outputs are aligned "
+                "with inputs, each element of the input has its own in the set."
+            )
+
+
 def batch_of_inputs(x: Any, shape: DataShape) -> Tensor:
     """Inputs as a tensor (B, ...).
 
@@ -287,11 +302,12 @@ def _shape_hint(got: tuple[int, ...], shape: DataShape) -> str:
     return ""
 
 
-def one_set_each(sets: Any, inputs: int, shape: DataShape) -> SetBatch:
-    """As many sets as there are inputs, padded to the size that energies were trained with.
+def one_set_each(sets: Any, x: Tensor, shape: DataShape) -> SetBatch:
+    """As many sets as there are inputs (B, ...), padded to the size that energies were trained with.
 
     Raises:
-        DataError: more or fewer, or a data frame, whose items are its columns.
+        DataError: more or fewer; a data frame, whose items are its columns; or, where outputs are aligned with
+            inputs, a set of another size than its input.
     """
     if is_frame(sets):
         raise DataError(
@@ -302,6 +318,9 @@ def one_set_each(sets: Any, inputs: int, shape: DataShape) -> SetBatch:
     if not isinstance(sets, SetBatch | Iterable) or isinstance(sets, str | Mapping):
         raise DataError(f"Expected a list of sets, one for each input, got {type(sets).__name__}.")
     ragged = sets.to_ragged() if isinstance(sets, SetBatch) else list(sets)
-    if len(ragged) != inputs:
-        raise DataError(f"Expected one set for each of {inputs} inputs, got {len(ragged)} sets.")
-    return SetBatch.from_ragged(ragged, shape.max_size, shape.features)
+    if len(ragged) != len(x):
+        raise DataError(f"Expected one set for each of {len(x)} inputs, got {len(ragged)} sets.")
+    batch = SetBatch.from_ragged(ragged, shape.max_size, shape.features)
+    if shape.aligned:
+        check_aligned_sizes(x, batch)
+    return batch

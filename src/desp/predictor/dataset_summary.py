@@ -15,7 +15,7 @@ from desp.data.moments import Moments
 from desp.data.outliers import Extremes, Ranges, outlier_findings
 from desp.data.shape import DataShape
 from desp.errors import DataError
-from desp.predictor.checks import check_input_sets, check_scaled
+from desp.predictor.checks import check_aligned_sizes, check_input_sets, check_scaled
 from desp.scaling import FeatureScaling, box_centres
 from desp.sets import as_set, presence_mask
 from desp.settings import Columns, DataDescription, InputKind, Scaled
@@ -173,7 +173,7 @@ class DatasetSummary:
             )
         check_input_sets(batch.x, self.description.aligned, self.examples)
         if self.description.aligned:
-            _check_aligned(batch, self.examples)
+            check_aligned_sizes(batch.x, batch.sets, self.examples)
 
     def shape(self) -> DataShape:
         """The shapes of all examples."""
@@ -261,21 +261,6 @@ def _features_of(items: list[Any]) -> int | None:
         if pair and len(elements := as_set(item[1], f"set {index}")):
             return elements.shape[1]
     return None
-
-
-def _check_aligned(batch: Batch, first: int) -> None:
-    """Check that each input has as many elements as its set.
-
-    Raises:
-        DataError: one has not.
-    """
-    pairs = zip(presence_mask(batch.x).sum(dim=1).tolist(), batch.sets.sizes.tolist(), strict=True)
-    for index, (given, size) in enumerate(pairs, first):
-        if given != size:
-            raise DataError(
-                f"Example {index}: its set has {size} elements and its input {given}. Where outputs are aligned "
-                "with inputs, each element of the input has its own in the set."
-            )
 
 
 def _check_elements(elements: Tensor, description: DataDescription) -> None:

@@ -23,7 +23,7 @@ from desp.locks import sole_use
 from desp.methods import Method
 from desp.precision import matmul_precision
 from desp.predictor.as_run import begin_run, finish_run
-from desp.predictor.checks import batch_of_inputs
+from desp.predictor.checks import batch_of_inputs, check_aligned_sizes
 from desp.predictor.energy_score import VALIDATION_EXAMPLES, VALIDATION_SAMPLES, energy_scores, mean_energy_score
 from desp.randomness import make_generator
 from desp.settings import DataDescription, MethodSettings, TrainingSettings
@@ -78,7 +78,10 @@ def validation_batch(data: Any, shape: DataShape) -> Batch | None:
     if not some:
         raise DataError(EMPTY)
     batch = collate(some, shape.max_size, shape.features)
-    return Batch(batch_of_inputs(batch.x, shape), batch.sets)
+    batch = Batch(batch_of_inputs(batch.x, shape), batch.sets)
+    if shape.aligned:
+        check_aligned_sizes(batch.x, batch.sets)
+    return batch
 
 
 def energy_score_validation(

@@ -29,10 +29,11 @@ class ScoringMixin:
 
         Args:
             x: a batch of inputs.
-            sets: as many sets (n, D).
+            sets: as many sets (n, D); where outputs are aligned with inputs, each as large as its input.
 
         Raises:
             SettingsError: the method has no energy.
+            DataError: not one set for each input, or an aligned one of another size.
         """
         predictor, batch, given = self._pairs(x, sets)
         return predictor.raw_energy(predictor.encode(batch), predictor.sets_to_tensor(given)).cpu()
@@ -46,13 +47,14 @@ class ScoringMixin:
 
         Args:
             x: a batch of inputs.
-            sets: as many sets (n, D).
+            sets: as many sets (n, D); where outputs are aligned with inputs, each as large as its input.
             steps: of the probability-flow ODE from data to noise; `LogDensity.error` shows if they are enough.
             probes: random directions for large sets.
             seed: of these.
 
         Raises:
             SettingsError: the method has no normalised density.
+            DataError: not one set for each input, or an aligned one of another size.
         """
         steps, probes = check_whole("steps", steps, 2), check_whole("probes", probes, 2)
         predictor, batch, given = self._pairs(x, sets)
@@ -80,7 +82,7 @@ class ScoringMixin:
         """
         predictor = cast("SetPredictor", self)
         x = batch_of_inputs(inputs, predictor.shape)
-        examples = Batch(x, one_set_each(sets, len(x), predictor.shape))
+        examples = Batch(x, one_set_each(sets, x, predictor.shape))
         return -mean_energy_score(predictor, examples, check_whole("samples", samples, 2), check_seed(seed))
 
     def _pairs(self, x: Any, sets: Any) -> "tuple[SetPredictor, Tensor, SetBatch]":
@@ -89,4 +91,4 @@ class ScoringMixin:
         if not predictor.method_settings.has_energy:
             raise SettingsError(NO_ENERGY)
         batch = predictor.as_batch(x)
-        return predictor, batch, one_set_each(sets, len(batch), predictor.shape).to(predictor.device)
+        return predictor, batch, one_set_each(sets, batch, predictor.shape).to(predictor.device)

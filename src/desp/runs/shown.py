@@ -174,8 +174,8 @@ def rounded(values: Tensor) -> list[list[float]]:
 
 
 def chosen_cases(ranking: Sequence[tuple[float, int]], each: int = 2) -> list[tuple[str, float, int]]:
-    """The best, those in the middle and the worst of examples with their scores, lower is better: group, score and
-    place. Of few examples, none twice."""
+    """The best, those in the middle and the worst of a ranking, lower is better: for each its group, and its score
+    and number as the ranking has them. Of few examples, none twice."""
     ordered = sorted(ranking)
     each = min(each, max(1, len(ordered) // 3))
     middle = (len(ordered) - each) // 2

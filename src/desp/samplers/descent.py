@@ -52,7 +52,7 @@ class UnrolledDescent(nn.Module):
             code: of the inputs.
             settings: steps and their size.
             record: how much of the descent to keep.
-            presence: which rows there are, where that is predicted first.
+            presence: which rows there are, where that is predicted first or given by the input.
         """
         start = self._first(len(code), presence)
         return record_chain(self._steps(start, energy, code, settings, presence), start, record)

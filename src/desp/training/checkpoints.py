@@ -20,7 +20,7 @@ from desp.storage import give_second_name, remove, sweep, with_content, write_to
 FORMAT = "1"
 KEPT = 2
 
-# Where safetensors 0.8 wrote what it then renamed; earlier versions of this one let it write to a path.
+# Where safetensors 0.8 wrote what it then renamed; earlier versions of desp let it write checkpoints itself.
 _LEFTOVERS = ".tmp" + 6 * "[0-9A-Za-z]"
 
 

@@ -71,7 +71,8 @@ class TrainingOutcome:
     """What training gave.
 
     Attributes:
-        weights: the weights to predict with: the best ones, or the averaged, or the last.
+        weights: to predict with: of the best validation or of the last step, see `TrainingSettings.keep`; with
+            `ema_decay` their moving average.
         steps: optimiser steps done.
         score: validation score of these weights, if there was validation; ``kept_score`` in ``summary.json``.
         score_step: the step they are from, if there was validation; there ``kept_step``.

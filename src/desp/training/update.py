@@ -1,4 +1,4 @@
-"""One optimiser step: batch, gradients, clipping, Adam, EMA; eagerly, or as one CUDA graph."""
+"""One optimiser step: batch, gradients, clipping, Adam, EMA; eagerly, or captured as CUDA graphs."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -25,9 +25,10 @@ Outcome = tuple[Tensor, Tensor, dict[str, Tensor]]
 class Update:
     """Changes the weights by one batch.
 
-    A single CUDA process captures the step as a CUDA graph, where the method allows it: with the drawing of the
-    batch if the source draws on the device, else from a copy of the batch. The first step of a shape runs eagerly,
-    which compiles what is compiled and makes the optimiser's state; the second is captured.
+    A single CUDA process captures the step, where the method allows it, as one CUDA graph, or as several with work
+    on the host between them (`CapturedCall`): with the drawing of the batch if the source draws on the device,
+    else from a copy of the batch. The first step of a shape runs eagerly, which compiles what is compiled and
+    makes the optimiser's state; the second is captured.
 
     Args:
         method: what is trained, and whether it can be captured.

@@ -67,8 +67,9 @@ class Problem:
     def oracle(
         self, set_distance: StandardisedDistance, tests: Examples, samples: int, seed: int
     ) -> SystemPredictions:
-        """K sets for each test from the distribution that its own was drawn from, and their medoid: no system has
-        a lower energy score, but by chance."""
+        """K sets for each test from the distribution that its own was drawn from, and their medoid. By a proper
+        score no system would be better, but by chance; the energy score is nearly proper, see
+        `energy_scores_from_distances`."""
         generator, count = make_generator(seed, "own-data", self.name, "oracle"), len(tests)
         repeated = tests.part(torch.arange(count).repeat_interleave(samples))
         if self.redraw is None:
