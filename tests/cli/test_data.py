@@ -303,9 +303,9 @@ def test_tables_show_set_mnist(desp: Desp, tmp_path: Path) -> None:
     finished = desp("tables", "--markdown", "--results", tmp_path / "results")
     shown = [re.split(r" *\| *", line)[3:6] for line in finished.out.splitlines()[2:]]
     assert shown == [
-        ["chamfer (1e-5)", "6.00", "5.00"],
-        ["hungarian (1e-5)", "6.00", "7.00"],
-        ["size_rmse_released", "0.002", "0.25"],
+        ["chamfer (1e-5)", "6.00 ± 1", "5.00"],
+        ["hungarian (1e-5)", "6.00 ± 1", "7.00"],
+        ["size_rmse_released", "0.002 ± 0.003", "0.25"],
     ]
     finished = desp("tables", "--results", tmp_path / "results")
     assert "set-MNIST auto-encoding" in finished.out
