@@ -82,7 +82,8 @@ def test_poolings_on_validation_data() -> None:
     for task, seed, *shown in lines:
         for number, pooling in zip(shown, ("softmax", "fspool"), strict=True):
             assert float(number) == round(rows[f"{task.lower()}-denoising", int(seed), pooling], 4)
-    assert "no worse than the worst recorded seed of `polygons-denoising`" in " ".join(page("docs/methods.md").split())
+    text = " ".join(page("docs/methods.md").split())
+    assert "no worse than the worst recorded seed of `polygons-denoising`" in text
     recorded = [item["scores"]["returned"]["score"] for item in RECORDED if item["recipe"] == "polygons-denoising"]
     files = [f"pooling/{path.name}" for path in (RESULTS / "pooling").glob("polygons-*.json")]
     four = [record(file)["scores"]["returned"]["score"] for file in files]
