@@ -1,6 +1,7 @@
 """The charter, checked: imports follow the layers, and files and functions stay small."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -229,6 +230,13 @@ def test_files_are_found() -> None:
 def test_every_part_has_a_layer() -> None:
     known = set().union(*LAYERS) | ENTRANCES
     assert_none(sorted({part_of(path) for path in FILES} - known), "give new modules their places in LAYERS")
+
+
+def test_the_page_on_design_has_the_layers() -> None:
+    page = (ROOT.parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (`.*`) \|$", page, re.MULTILINE)
+    assert [int(number) for number, _ in rows] == [*range(1, len(LAYERS) + 1)]
+    assert tuple(set(re.findall(r"`(\w+)`", modules)) for _, modules in rows) == LAYERS
 
 
 def test_imports_follow_the_layers() -> None:

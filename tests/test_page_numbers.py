@@ -117,21 +117,16 @@ def scores_in(folder: str, recipe: str, scoring: str) -> list[float]:
 
 
 def test_ten_seeds_of_the_fast_recipes() -> None:
-    shown = numbers(
-        r"scores, of returned sets, are ([\d.]+)e-5 \(raw ([\d.]+)e-5; the paper, raw, has 8\.8e-5\), "
-        r"Digits scores ([\d.]+)e-5 \(raw ([\d.]+)e-5; real data 9\.4e-5\), "
-        r"with standard deviations over seeds of (\d+) % and (\d+) % \(raw (\d+) % and (\d+) %\)",
-        "docs/methods.md",
-    )
-    recipes = ("polygons-desp-fast", "digits-desp-fast")
-    scores = {
-        scoring: [scores_in("robust", recipe, scoring) for recipe in recipes] for scoring in ("returned", "raw")
-    }
-    assert {len(values) for of_recipes in scores.values() for values in of_recipes} == {10}
-    means = [statistics.fmean(scores[scoring][task]) for task in (0, 1) for scoring in ("returned", "raw")]
-    assert shown[:4] == [pytest.approx(value / 1e-5, abs=0.05) for value in means]
-    spreads = [statistics.stdev(values) / statistics.fmean(values) for both in scores.values() for values in both]
-    assert shown[4:] == [round(100 * value) for value in spreads]
+    head = "| recipe | score, returned sets | raw | to compare with | standard deviation over seeds | raw |"
+    _, *rows = rows_with(page("docs/methods.md"), head)
+    assert [row[0] for row in rows] == ["`polygons-desp-fast`", "`digits-desp-fast`"]
+    for name, returned, raw, _, *spreads in rows:
+        shown = {"returned": (returned, spreads[0]), "raw": (raw, spreads[1])}
+        for scoring, (average, spread) in shown.items():
+            scores = scores_in("robust", name.strip("`"), scoring)
+            assert len(scores) == 10
+            assert float(average) == pytest.approx(statistics.fmean(scores), abs=0.05e-5)
+            assert spread == f"{round(100 * statistics.stdev(scores) / statistics.fmean(scores))} %"
 
 
 @pytest.mark.parametrize(
