@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from desp.recipes import get_recipe
-from shown_numbers import RECORDED, RESULTS, numbers
+from shown_numbers import RECORDED, RESULTS, numbers, page, rows_with
 
 PAGE = "docs/deviations.md"
 OURS = [item for item in RECORDED if item["recipe"] == "mnist-desp"]
@@ -36,17 +36,24 @@ def test_which_seeds_gave_a_model() -> None:
     assert {item["settings"]["training"]["learning_rate"] for item in OURS} == {own.training.learning_rate}
 
 
+def test_lengths_of_recorded_runs() -> None:
+    _, *shown = rows_with(page("docs/set-mnist.md"), "| recipe | system | recorded length |")
+    lengths = {name.strip("`"): length for name, _, length in shown}
+    recorded = [item for item in RECORDED if item["table"] == "mnist"]
+    assert set(lengths) == {item["recipe"] for item in recorded}
+    for item in recorded:
+        steps, full = item["training"]["steps"], get_recipe(item["recipe"]).build().training.steps
+        text = f"{steps:,} steps, all" if steps == full else f"{steps:,} of {full:,} steps"
+        assert lengths[item["recipe"]] == text, item["recipe"]
+
+
 def test_sizes_by_the_released_rule() -> None:
-    shown = numbers(
-        r"raw sets is (\S+) with seed 21 and (\S+) with the others on 1,000 digits, and (\S+), (\S+), (\S+) and "
-        r"(\S+) on all; of returned sets (\S+), (\S+), (\S+) and (\S+), and (\S+), (\S+), (\S+) and (\.\d+)",
-        PAGE,
-    )
-    raw = each("raw", "size_rmse_released")
-    assert raw[1:] == [pytest.approx(shown[1])] * 3
-    found = [raw[0], *raw[1:2], *each("raw", "size_rmse_released_all")]
-    found += each("returned", "size_rmse_released") + each("returned", "size_rmse_released_all")
-    assert shown == [pytest.approx(value, abs=0.0005) for value in found]
+    (*_, last), *rows = rows_with(page(PAGE), "| sets | digits | seed 21 |")
+    assert (last, [item["seed"] for item in OURS]) == ("seed 24", [21, 22, 23, 24])
+    assert len(rows) == 4
+    for scoring, digits, *shown in rows:
+        metric = {"first 1,000": "size_rmse_released", "all 10,000": "size_rmse_released_all"}[digits]
+        assert list(map(float, shown)) == [pytest.approx(value, abs=0.0005) for value in each(scoring, metric)]
     wrong = [round(10_000 * (1 - share)) for share in each("returned", "right_size_all")]
     assert wrong == [1, 0, 0, 0]
     for scoring in SCORINGS:
@@ -54,57 +61,50 @@ def test_sizes_by_the_released_rule() -> None:
 
 
 def test_fractions_that_were_compared_on_validation_digits() -> None:
-    shown = numbers(
-        r"the error is (\S+) to (\S+) if a tenth of the training digits is translated, (\S+) to (\S+) if three "
-        r"tenths",
-        PAGE,
-    )
     training = rows("choices-training.json") | rows("choices-samplers.json")
-    border = "row and column 1"
-    found: list[float] = []
-    for fraction in (".1", ".3"):
-        runs = [training[f"fraction{fraction}-seed{seed}"] for seed in (30, 31)]
-        found += sorted(run["at_border"][border]["size_rmse_released"] for run in runs)
-        expected = 0.04 if fraction == ".1" else 0
-        assert [run["scores"]["own"]["size_rmse_released"] for run in runs] == [pytest.approx(expected)] * 2
-        assert {run["settings"]["task"]["translate_fraction"] for run in runs} == {float(fraction)}
-    assert shown == [pytest.approx(value, abs=0.006) for value in found]
-    others = numbers(
-        r"With none, the errors are (\.\d+) and (\d), with a tenth and Adam's beta_1 of .9 they are (\.\d+) and "
-        r"(\d)",
-        PAGE,
-    )
-    runs = [training[other] for other in ("fraction0-seed30", "betas.9-seed30")]
-    assert [run["settings"]["task"]["translate_fraction"] for run in runs] == [0, 0.1]
-    errors = [
-        (run["at_border"][border]["size_rmse_released"], run["scores"]["own"]["size_rmse_released"])
-        for run in runs
-    ]
-    assert others == [pytest.approx(error, abs=0.006) for both in errors for error in both]
+    _, *shown = rows_with(page(PAGE), "| training digits translated | digits as they are |")
+    of_rows = {
+        "none": ("fraction0", 0, 1),
+        "a tenth": ("fraction.1", 0.1, 2),
+        "a tenth, Adam's beta_1 of .9": ("betas.9", 0.1, 1),
+        "three tenths (`mnist-desp`)": ("fraction.3", 0.3, 2),
+    }
+    assert [name for name, *_ in shown] == list(of_rows)
+    for name, as_they_are, at_edge, seeds in shown:
+        runs_name, fraction, count = of_rows[name]
+        runs = [training[f"{runs_name}-seed{seed}"] for seed in (30, 31)[:count]]
+        assert int(seeds) == count
+        assert {run["settings"]["task"]["translate_fraction"] for run in runs} == {fraction}
+        usual = [run["scores"]["own"]["size_rmse_released"] for run in runs]
+        assert usual == [pytest.approx(float(as_they_are))] * count
+        edge = sorted(run["at_border"]["row and column 1"]["size_rmse_released"] for run in runs)
+        assert list(map(float, at_edge.split(" to "))) == [pytest.approx(value, abs=0.006) for value in edge]
 
 
 def test_samplers_that_were_compared_on_validation_digits() -> None:
     shown = numbers(
-        r"nearer than that of three of six by (\d+) % \(Chamfer\), twenty-four chains gain another (\d+) %, and "
-        r"the lowest energy of twelve is (\d+) % farther; other noise is (\d+) to (\d+) % farther. A single chain "
-        r"is (\d+) % farther, by Hungarian (\d+) %",
+        r"mean of three of six chains \| (\d+) % farther \| "
+        r"\| mean of twelve of twenty-four chains \| (\d+) % nearer \| "
+        r"\| other noise \| (\d+) to (\d+) % farther \| "
+        r"\| lowest energy of twelve chains \| (\d+) % farther \| "
+        r"\| a single chain \| (\d+) % farther; by Hungarian (\d+) %",
         PAGE,
     )
     (row,) = rows("choices-samplers.json").values()
     scores = row["scores"]
     assert row["settings"]["task"]["translate_fraction"] == 0.1  # as both pages say
 
-    def farther(name: str, than: str = "own", metric: str = "chamfer") -> float:
-        return 100 * (scores[name][metric] / scores[than][metric] - 1)
+    def farther(name: str, metric: str = "chamfer") -> float:
+        return 100 * (scores[name][metric] / scores["own"][metric] - 1)
 
     noises = sorted(farther(name) for name in ("noise .01", "noise .02", "constant noise"))
     single = [farther("a single chain"), farther("a single chain", metric="hungarian")]
     found = [
-        -farther("own", "mean of 3 of 6"),
+        farther("mean of 3 of 6"),
         -farther("mean of 12 of 24"),
-        farther("lowest energy of 12"),
         noises[0],
         noises[-1],
+        farther("lowest energy of 12"),
         *single,
     ]
     assert shown == [pytest.approx(value, abs=0.6) for value in found]
@@ -128,6 +128,13 @@ def test_the_recording_that_was_replaced() -> None:
     # Older files call the released rule's error size_rmse.
     assert {item["scores"]["raw"]["size_rmse"] for item in before} == {0.01}
     assert {round(item["scores"]["raw"]["size_rmse_all"], 4) for item in before} == {0.007, 0.008}
+    # The recipe still has the sampler that was chosen then, under the names of that time.
+    names = {"last_noise": "final_noise_scale", "largest_step": "max_step_norm"}
+    names |= {"tries": "restarts", "from_tries": "aggregate"}
+    for item in before:
+        sampler = item["settings"]["predictor"]["sampler"]
+        then = {names.get(name, name): value for name, value in sampler.items()}
+        assert [then] == [new["settings"]["method"]["sampler"] for new in OURS[:1]]
 
 
 def test_sets_from_rounded_codes() -> None:

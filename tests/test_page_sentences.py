@@ -1,15 +1,19 @@
 """Numbers in sentences of pages are those of the files that the pages name, or of the recipes."""
 
 import json
+import math
 import re
 import statistics
 from collections.abc import Callable
+from fnmatch import fnmatch
 from typing import Any
 
 import pytest
 
 from desp.paper.published import PUBLISHED
-from desp.recipes import get_recipe
+from desp.recipes import all_recipes, get_recipe
+from desp.results import rows_of
+from desp.settings import ContrastiveSettings
 from shown_numbers import RECORDED, RESULTS, mean, numbers, page, rows_with, same
 
 SCENES = ("eth", "hotel", "univ", "zara1", "zara2")
@@ -23,30 +27,19 @@ def record(path: str) -> Any:
 
 
 def test_recipes_are_not_equal_in_cost() -> None:
-    shown = numbers(
-        r"`-risk-` train for ([\d.,]+) steps of (\d+) sets, `polygons-desp` for ([\d,]+) of (\d+), "
-        r"`digits-desp` for ([\d,]+) of (\d+), `polygons-denoising` for ([\d,]+) of ([\d,]+) and "
-        r"`digits-denoising` for ([\d,]+) of (\d+)",
-        "README.md",
-    )
-
-    def length(name: str) -> tuple[int | None, int]:
+    _, *shown = rows_with(page("README.md"), "| recipes | what they train | training |")
+    lengths = {name: length for names, _, length in shown for name in re.findall(r"`([^`]+)`", names)}
+    recipes = [item.name for item in all_recipes() if item.table == "toy"]
+    for name in recipes:
         training = get_recipe(name).build().training
-        return training.steps, training.batch_size
-
-    papers = [
-        f"{task}-{system}"
-        for task in ("polygons", "digits")
-        for system in ("desp-paper", "risk-chamfer", "risk-hungarian")
-    ]
-    assert len({length(name) for name in papers}) == 1
-    named = (papers[0], "polygons-desp", "digits-desp", "polygons-denoising", "digits-denoising")
-    assert shown == [number for name in named for number in length(name)]
+        (of_name,) = (length for pattern, length in lengths.items() if fnmatch(name, pattern))
+        assert of_name == f"{training.steps:,} steps of {training.batch_size:,} sets", name
+    assert all(any(fnmatch(name, pattern) for name in recipes) for pattern in lengths)
 
 
 def test_the_papers_settings_on_polygons() -> None:
     shown = numbers(
-        r"settings has ([\d.]+)e-5 ± ([\d.]+)e-5 on Polygons, where the paper has ([\d.]+)e-5 ± ([\d.]+)e-5;",
+        r"\*\*Polygons\*\*: ([\d.]+)e-5 ± ([\d.]+)e-5, where the paper has ([\d.]+)e-5 ± ([\d.]+)e-5\.",
         "README.md",
     )
     scores = [item["scores"]["raw"]["score"] for item in RECORDED if item["recipe"] == "polygons-desp-paper"]
@@ -148,9 +141,77 @@ def test_features_of_training_faces() -> None:
 # -- deviations ------------------------------------------------------------------------------------------
 
 
+def test_our_settings() -> None:
+    """The table of settings is that of the recipes."""
+    (_, *heads), *rows = rows_with(page("docs/deviations.md"), "| setting | `polygons-desp` |")
+    table = {name: dict(zip(heads, cells, strict=True)) for name, *cells in rows}
+    for head in heads:
+        pattern = head.strip("`")
+        names = [item.name for item in all_recipes() if fnmatch(item.name, pattern)]
+        assert len(names) == (2 if "*" in pattern else 1)
+        for name in names:
+            shown = {setting: cells[head] for setting, cells in table.items()}
+            if name.endswith("-fast"):
+                assert shown["prediction: S of T"] == "80 (Polygons), 95 (Digits) of 100"
+                shown["prediction: S of T"] = f"{80 if name.startswith('polygons') else 95} of 100"
+            assert shown == own_settings(name), name
+
+
+def own_settings(name: str) -> dict[str, str]:
+    """What the table of our settings says of a recipe."""
+    settings = get_recipe(name).build()
+    training, method = settings.training, settings.method
+    assert isinstance(method, ContrastiveSettings)
+    chain, sampler = method.training_sampler, method.sampler
+    assert chain.steps == chain.stochastic_steps
+    assert (chain.max_step_norm, chain.restarts) == (sampler.max_step_norm, 1)
+    assert (training.lr_schedule, training.on_divergence) == ("cosine", "rollback")
+    assert training.warmup_steps > 0
+    assert training.clip_norm is not None
+    assert training.ema_decay is not None
+    ends = "" if sampler.final_noise_scale is None else f" to {short(sampler.final_noise_scale)}"
+    one = sampler.restarts == 1
+    return {
+        "steps of training": f"{training.steps:,}",
+        "`training.batch_size`": str(training.batch_size),
+        "`training.learning_rate`": power(training.learning_rate),
+        "`training.clip_norm`": short(training.clip_norm),
+        "`training.ema_decay`": short(training.ema_decay),
+        "Adam's beta_1": short(training.betas[0]),
+        "weights kept": "best by validation" if training.validate_every else "last",
+        "`method.data_noise`": short(method.data_noise),
+        "training chain: T = S": str(chain.steps),
+        "training chain: ε": short(chain.noise_scale),
+        "prediction: S of T": f"{sampler.stochastic_steps} of {sampler.steps}",
+        "prediction: ε": short(sampler.noise_scale) + ends,
+        "momentum without noise": short(sampler.momentum),
+        "`max_step_norm`": "none" if chain.max_step_norm is None else short(chain.max_step_norm),
+        "chains for a predicted set": "1" if one else f"{sampler.restarts}, mean of the six of lowest energy",
+        "[diverged samples](methods.md#when-contrastive-training-diverges) in the loss": (
+            "without gradient" if method.mask_divergent else "kept"
+        ),
+    }
+
+
+def short(value: float) -> str:
+    return f"{value:g}".removeprefix("0") or "0"
+
+
+def power(value: float) -> str:
+    exponent = math.floor(math.log10(value))
+    return f"{value / 10**exponent:.0f}e{exponent}"
+
+
 def test_direct_risk_on_polygons() -> None:
-    shown = numbers(r"Hungarian has ([\d.]+)e-5 ± [\d.]+e-5 where the paper prints", "docs/deviations.md")
-    assert shown == [round(mean("polygons-risk-hungarian", None, "raw", "score")[0] / 1e-5, 1)]
+    value, half_width = numbers(
+        r"Hungarian has ([\d.]+)e-5 ± ([\d.]+)e-5 where the paper prints", "docs/deviations.md"
+    )
+    (row,) = (
+        row
+        for row in rows_of([item for item in RECORDED if item["recipe"] == "polygons-risk-hungarian"])
+        if row["metric"] == "score"
+    )
+    assert [value, half_width] == [round(row[name] / 1e-5, 1) for name in ("raw", "raw_ci95")]
 
 
 def test_styles_with_the_papers_settings() -> None:
@@ -164,7 +225,8 @@ def test_styles_with_the_papers_settings() -> None:
 def test_the_fraction_of_stochastic_steps() -> None:
     text = " ".join(page("docs/deviations.md").split())
     assert "scores better than every mixture in three of six runs" in text
-    assert "is the worst value on Polygons; on Digits it is worse than .7 to .9, but better than 0 to .4" in text
+    assert "S/T = 1 is the worst value in all six runs" in text
+    assert "S/T = 1 is worse than .7 to .9, but better than 0 to .4" in text
 
     def scores(task: str) -> list[dict[float, float]]:
         files = sorted((RESULTS / "ablations").glob(f"{task}-desp*.json"))
