@@ -295,7 +295,7 @@ def test_earlier_recipes_of_pedestrians(name: str) -> None:
 
 def test_plain_samples_of_earlier_recipes() -> None:
     shown = numbers(
-        r"Twenty plain samples are \((\d+) % better `joint_ade` than random turns, in place of (\d+) %; "
+        r"Twenty plain samples are better: (\d+) % better `joint_ade` than random turns, in place of (\d+) %; "
         r"the second recipes had (\d+) %",
         "docs/pedestrians.md",
     )
@@ -362,7 +362,7 @@ def test_engression_beside_the_denoiser() -> None:
 
 def test_noise_on_some_positions_of_pedestrians() -> None:
     *some, every = numbers(
-        r"runs `motion-\*`, temperature 1: (\d+) and (\d+) % better; .*?, (\d+) %, variant `all`",
+        r"runs `motion-\*`, temperature 1: (\d+) and (\d+) % better\) as noise on all .*? \((\d+) %, variant `all`",
         "docs/pedestrians.md",
     )
     rows = record("pedestrians/choices-scenes.json")["rows"]
@@ -413,7 +413,7 @@ def test_what_encoders_are_told_of_pedestrians() -> None:
 
 def test_elements_of_pedestrians() -> None:
     shown = numbers(
-        r"with both (\d+) % worse than random turns; without neighbours (\d+) % better; "
+        r"with both and the number of people was (\d+) % worse than random turns; without neighbours (\d+) % better; "
         r"without the number of people, too, (\d+) %; without attention, too, (\d+) %",
         "docs/pedestrians.md",
     )
