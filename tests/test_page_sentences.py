@@ -362,7 +362,8 @@ def test_engression_beside_the_denoiser() -> None:
 
 def test_noise_on_some_positions_of_pedestrians() -> None:
     *some, every = numbers(
-        r"runs `motion-\*`, temperature 1: (\d+) and (\d+) % better\) as noise on all .*? \((\d+) %, variant `all`",
+        r"runs `motion-\*`, temperature 1: (\d+) and (\d+) % better\) as noise on all .*? "
+        r"\((\d+) %, variant `all`",
         "docs/pedestrians.md",
     )
     rows = record("pedestrians/choices-scenes.json")["rows"]
@@ -413,8 +414,8 @@ def test_what_encoders_are_told_of_pedestrians() -> None:
 
 def test_elements_of_pedestrians() -> None:
     shown = numbers(
-        r"with both and the number of people was (\d+) % worse than random turns; without neighbours (\d+) % better; "
-        r"without the number of people, too, (\d+) %; without attention, too, (\d+) %",
+        r"with both and the number of people was (\d+) % worse than random turns; without neighbours (\d+) % "
+        r"better; without the number of people, too, (\d+) %; without attention, too, (\d+) %",
         "docs/pedestrians.md",
     )
     variants = ("all", "no-neighbours", "no-neighbours, no-cardinality", "independent")
