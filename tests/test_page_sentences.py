@@ -150,6 +150,20 @@ def test_features_of_training_faces() -> None:
     ]
 
 
+def test_steps_of_the_recorded_runs_on_celeba() -> None:
+    fewest, most, longest, likelihood = numbers(
+        r"after ([\d,]+) to ([\d,]+) of ([\d,]+) steps; `celeba-likelihood` trains for all ([\d,]+)",
+        "docs/celeba.md",
+    )
+    steps = {
+        name: [item["training"]["steps"] for item in RECORDED if item["recipe"] == f"celeba-{name}"]
+        for name in ("desp-paper", "tagger", "likelihood")
+    }
+    stopped = steps["desp-paper"] + steps["tagger"]
+    assert [fewest, most] == [min(stopped), max(stopped)]
+    assert set(steps["likelihood"]) == {likelihood} == {longest}
+
+
 # -- deviations ------------------------------------------------------------------------------------------
 
 
