@@ -1,7 +1,7 @@
 """Generated CLEVR scenes, drawn with their boxes: what the task predicts from an image.
 
-White boxes are those of the published formula, which the task takes as truth; black, dotted ones are the exact
-boxes of whole objects, hidden parts included. Images are squeezed to squares, and drawn as wide as they were.
+White: boxes by the published formula, which the task takes as truth. Black, dotted: exact boxes of whole objects,
+hidden parts included. The square images are drawn with the aspect ratio of CLEVR's.
 
 python examples/clevr_scenes.py --output scenes.png --count 8 --seed 0
 """

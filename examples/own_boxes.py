@@ -1,7 +1,8 @@
-"""Boxes of three classes in images, as your own data would be: PNG files and JSON lines that name them.
+"""Boxes of three classes in images, in the format of your own data: PNG files, and JSON lines that name them.
 
-Scenes are generated, so nothing is downloaded. An image and its set are on each line: left, top, right, bottom of
-each object, normalised by width and height, and its shape as one-hot columns; scenes.classes.json names these.
+Scenes are generated, so nothing is downloaded. Each line has an image and its set. An element is left, top, right,
+bottom of an object, normalised by width and height, then its shape as one-hot columns. scenes.classes.json names
+the shapes.
 
 python examples/own_boxes.py --output scenes --count 60
 desp train custom --data scenes/scenes.jsonl --use-method box-denoiser --task.image-size 64 \\

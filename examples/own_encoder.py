@@ -1,7 +1,9 @@
-"""A problem of your own: images as inputs, points as sets, and a network of your own as h(x).
+"""Images as inputs, points as sets, and a network of your own as input encoder h(x).
 
-Each image is 8 x 8 pixels with a few bright ones; the set to predict holds their places. In half of the examples
-the set is that of the picture upside down, so there are two right answers.
+Each image has 8 x 8 pixels, of which one to three are bright. The set holds the places of the bright pixels, in
+half of the examples upside down, so there are two right answers.
+
+python examples/own_encoder.py
 """
 
 import torch

@@ -1,8 +1,8 @@
-"""Which items belong together? A table as your own would be: a row for each item, a column for each answer.
+"""Which items belong together? A table with a row for each item and a column for each answer.
 
-Fruit have a colour and a size, which are seen with noise, among two numbers that say nothing. Of four to six
-fruit, red ones (colour 1) belong together if they are three or more and not all, and so do large ones (size 1);
-often both answers are valid. Sets with neither are left out.
+A set has four to six fruit. Each is red or not and large or not; the table has both with noise (hue, diameter),
+and two useless numbers (price, day). The red fruit of a set belong together if they are three or more and not all,
+and so do the large ones; often both answers are valid. Sets without a valid answer are left out.
 
 python examples/own_subsets.py --output fruit.csv --count 600
 desp data labels fruit.csv --output fruit.jsonl --label-columns by_colour by_size

@@ -1,6 +1,9 @@
-"""Where will they walk? Simulated people, trained on four places and tested on a fifth.
+"""Where will they walk? Simulated people: training on four places, test on a fifth.
 
-Outputs are aligned with inputs: element i of a predicted set is the future of person i.
+Outputs are aligned with inputs: element i of a predicted set is the future of person i. The argument is the number
+of training steps.
+
+python examples/pedestrians.py 1000
 """
 
 import sys

@@ -138,6 +138,20 @@ def test_features_of_training_faces() -> None:
     ]
 
 
+def test_steps_of_the_recorded_runs_on_celeba() -> None:
+    fewest, most, longest, likelihood = numbers(
+        r"after ([\d,]+) to ([\d,]+) of ([\d,]+) steps; `celeba-likelihood` trains for all ([\d,]+)",
+        "docs/celeba.md",
+    )
+    steps = {
+        name: [item["training"]["steps"] for item in RECORDED if item["recipe"] == f"celeba-{name}"]
+        for name in ("desp-paper", "tagger", "likelihood")
+    }
+    stopped = steps["desp-paper"] + steps["tagger"]
+    assert [fewest, most] == [min(stopped), max(stopped)]
+    assert set(steps["likelihood"]) == {likelihood} == {longest}
+
+
 # -- deviations ------------------------------------------------------------------------------------------
 
 
@@ -352,7 +366,7 @@ def test_earlier_recipes_of_pedestrians(name: str) -> None:
 
 def test_plain_samples_of_earlier_recipes() -> None:
     shown = numbers(
-        r"Twenty plain samples are \((\d+) % better `joint_ade` than random turns, in place of (\d+) %; "
+        r"Twenty plain samples are better: (\d+) % better `joint_ade` than random turns, in place of (\d+) %; "
         r"the second recipes had (\d+) %",
         "docs/pedestrians.md",
     )
@@ -375,13 +389,11 @@ def tried(file: str, part: str, keep: Callable[[dict[str, Any]], bool]) -> dict[
 
 
 def test_what_was_tried_on_pedestrians() -> None:
-    (ceiling, longer) = numbers(
-        r"is only (\d+) % better after 2,000 steps, and (\d+) % after 8,000", "docs/pedestrians.md"
-    )
+    (ceiling, longer) = numbers(r"among them: 2,000; 8,000 steps \| (\d+) %; (\d+) % \|", "docs/pedestrians.md")
     for shown, steps in ((ceiling, "2,000"), (longer, "8,000")):
         found = tried("choices-method", "ceiling", lambda row, steps=steps: steps in row["variant"])  # type: ignore[misc]
         assert shown == round(statistics.fmean(found.values()))
-    (gain,) = numbers(r"three networks gained at most (\.\d) percentage points", "docs/pedestrians.md")
+    (gain,) = numbers(r"three networks, .*? at most (\.\d) percentage points more", "docs/pedestrians.md")
     single, joined = (
         tried("choices-method", "ensembles", lambda row, word=word: word in row["variant"])  # type: ignore[misc]
         for word in ("mean of their scores", "samples of all")
@@ -389,14 +401,16 @@ def test_what_was_tried_on_pedestrians() -> None:
     assert gain == pytest.approx(max(joined[pair] - single[pair] for pair in single))
     denoiser = tried("choices-elements", "rows", lambda row: "5,000 steps" in row["variant"])
     assert len(denoiser) == 4
-    (shown,) = numbers(r"denoiser with 5,000 steps has (\d+) % on four of these pairs", "docs/pedestrians.md")
+    (shown,) = numbers(
+        r"denoiser of 5,000 steps\. Four of these pairs \| \d+ to \d+ %; (\d+) %", "docs/pedestrians.md"
+    )
     assert shown == round(statistics.fmean(denoiser.values()))
 
 
 def test_engression_beside_the_denoiser() -> None:
     least, most, denoiser, fewest, highest = numbers(
-        r"mean of the five scenes (\d+) to (\d+) % better than random turns in place of (\d+) % .*? "
-        r"on four of these pairs \(`choices-elements.json`\), engression there (\d+) to (\d+) %",
+        r"mean of the five scenes .*? \| (\d+) to (\d+) %; (\d+) % .*? "
+        r"Four of these pairs \| (\d+) to (\d+) %",
         "docs/pedestrians.md",
     )
     by_variant: dict[str, dict[tuple[str, str], float]] = {}
@@ -419,7 +433,8 @@ def test_engression_beside_the_denoiser() -> None:
 
 def test_noise_on_some_positions_of_pedestrians() -> None:
     *some, every = numbers(
-        r"runs `motion-\*`, temperature 1: (\d+) and (\d+) % better; .*?, (\d+) %, variant `all`",
+        r"\(runs `motion-\*`, temperature 1\): hotel, two runs \| (\d+) and (\d+) % .*? "
+        r"\(variant `all`\): hotel \| (\d+) %",
         "docs/pedestrians.md",
     )
     rows = record("pedestrians/choices-scenes.json")["rows"]
@@ -440,8 +455,7 @@ def test_noise_on_some_positions_of_pedestrians() -> None:
 
 def test_people_who_stand() -> None:
     worse, *less = numbers(
-        r"worse on them than random turns, by (\d+) %; in eth, hotel and univ it is better on them, "
-        r"by (\d+), (\d+) and (\d+) %",
+        r"people who stand: zara2; eth, hotel and univ \| -(\d+) %; (\d+), (\d+) and (\d+) %",
         "docs/pedestrians.md",
     )
     ratios = {
@@ -454,9 +468,9 @@ def test_people_who_stand() -> None:
 
 def test_what_encoders_are_told_of_pedestrians() -> None:
     eth, eth_without, hotel, hotel_without, places = numbers(
-        r"eth is (\d+) % better than random turns with the number of people, (\d+) % without it; "
-        r"hotel, if univ is trained on, (\d+) % and (\d+) %\. "
-        r"With where people are in the window \(4,000 steps\) eth is (\d+) % better",
+        r"told the number of people .*?: eth \| (\d+) %; (\d+) % .*? "
+        r"hotel, if univ is trained on \| (\d+) %; (\d+) % .*? "
+        r"told where people are in the window .*?: eth \| (\d+) %; \d+ %",
         "docs/pedestrians.md",
     )
     told = tried("choices-method", "script", lambda row: "at most 10" in row["variant"])
@@ -470,8 +484,7 @@ def test_what_encoders_are_told_of_pedestrians() -> None:
 
 def test_elements_of_pedestrians() -> None:
     shown = numbers(
-        r"with both (\d+) % worse than random turns; without neighbours (\d+) % better; "
-        r"without the number of people, too, (\d+) %; without attention, too, (\d+) %",
+        r"without attention, too: univ \| (-\d+) %; (\d+) %; (\d+) %; (\d+) %",
         "docs/pedestrians.md",
     )
     variants = ("all", "no-neighbours", "no-neighbours, no-cardinality", "independent")
@@ -479,7 +492,7 @@ def test_elements_of_pedestrians() -> None:
         tried("choices-elements", "rows", lambda row, name=name: row["variant"] == name)["univ", "hotel"]  # type: ignore[misc]
         for name in variants
     ]
-    assert shown == [abs(round(value)) for value in found]
+    assert shown == [round(value) for value in found]
 
 
 # -- own data --------------------------------------------------------------------------------------------
