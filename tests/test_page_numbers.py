@@ -10,7 +10,7 @@ import pytest
 from desp.paper.published import PUBLISHED
 from desp.recipes import get_recipe
 from desp.results import metric_facts, read_results
-from shown_numbers import RECORDED, RESULTS, ROOT, mean, numbers, page, rows_with, same
+from shown_numbers import RECORDED, RESULTS, ROOT, flat, mean, numbers, page, rows_with, same
 
 # -- CLEVR -----------------------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ def test_stochastic_steps_of_celeba() -> None:
 
 def test_the_least_probability_of_an_answer() -> None:
     sampler: Any = get_recipe("celeba-likelihood").build().method.prediction_sampler
-    text = " ".join(page("docs/celeba.md").split())
+    text = flat("docs/celeba.md")
     (shown,) = re.findall(r"every labelling with probability of at least (\.\d+), once each", text)
     assert float(shown) == sampler.min_probability
 
@@ -160,7 +160,7 @@ def test_ten_seeds_of_the_fast_recipes() -> None:
     ],
 )
 def test_sentences_on_pooled_boxes(pattern: str, of: tuple[str, str, str]) -> None:
-    found = re.search(pattern, " ".join(page("docs/clevr.md").split()))
+    found = re.search(pattern, flat("docs/clevr.md"))
     assert found is not None
     assert same(found[1], mean(of[0], of[1], "returned", of[2])[0])
 
@@ -266,7 +266,7 @@ def test_polygons_by_denoising() -> None:
 
 
 def test_each_number_of_tables_1_to_3_has_a_result() -> None:
-    assert "(Tables 2 and 3) has a result beside it" in " ".join(page("docs/deviations.md").split())
+    assert "(Tables 2 and 3) has a result beside it" in flat("docs/deviations.md")
     recorded = {(item["task"], item["system"], metric) for item in RECORDED for metric in item["scores"]["raw"]}
     published = [cell for table in PUBLISHED if table.name in ("toy", "mnist") for cell in table.published]
     assert len(published) > 10
@@ -277,7 +277,7 @@ def test_each_number_of_tables_1_to_3_has_a_result() -> None:
 
 
 def test_metrics_that_are_better_when_larger() -> None:
-    text = " ".join(page("docs/results.md").split())
+    text = flat("docs/results.md")
     ((listed, tasks),) = re.findall(
         r"metrics whose name has (.*?), and `score` on (.*?) are better when larger", text
     )

@@ -14,7 +14,7 @@ from desp.paper.published import PUBLISHED
 from desp.recipes import all_recipes, get_recipe
 from desp.results import rows_of
 from desp.settings import ContrastiveSettings
-from shown_numbers import RECORDED, RESULTS, mean, numbers, page, rows_with, same
+from shown_numbers import RECORDED, RESULTS, flat, mean, numbers, page, rows_with, same
 
 SCENES = ("eth", "hotel", "univ", "zara1", "zara2")
 
@@ -75,7 +75,7 @@ def test_poolings_on_validation_data() -> None:
     for task, seed, *shown in lines:
         for number, pooling in zip(shown, ("softmax", "fspool"), strict=True):
             assert float(number) == round(rows[f"{task.lower()}-denoising", int(seed), pooling], 4)
-    text = " ".join(page("docs/methods.md").split())
+    text = flat("docs/methods.md")
     assert "no worse than the worst recorded seed of `polygons-denoising`" in text
     recorded = [item["scores"]["returned"]["score"] for item in RECORDED if item["recipe"] == "polygons-denoising"]
     files = [f"pooling/{path.name}" for path in (RESULTS / "pooling").glob("polygons-*.json")]
@@ -237,7 +237,7 @@ def test_styles_with_the_papers_settings() -> None:
 
 
 def test_the_fraction_of_stochastic_steps() -> None:
-    text = " ".join(page("docs/deviations.md").split())
+    text = flat("docs/deviations.md")
     assert "scores better than every mixture in three of six runs" in text
     assert "S/T = 1 is the worst value in all six runs" in text
     assert "S/T = 1 is worse than .7 to .9, but better than 0 to .4" in text
@@ -265,7 +265,7 @@ def test_a_training_alone_on_the_gpu() -> None:
 
 def test_scores_of_engines_and_of_full_precision() -> None:
     """Means differ by less than the 95 % interval of either."""
-    text = " ".join(page("docs/performance.md").split())
+    text = flat("docs/performance.md")
     assert "Scores do not depend on the engine beyond the spread of seeds" in text
     assert "settings on Polygons and Digits in full precision, whose scores are no better" in text
 
@@ -344,7 +344,7 @@ def test_collisions_of_pedestrians() -> None:
 
 
 def test_spread_is_punished_by_the_mean_of_all_predictions() -> None:
-    assert "it is worse than `constant-velocity` in every scene" in " ".join(page("docs/pedestrians.md").split())
+    assert "it is worse than `constant-velocity` in every scene" in flat("docs/pedestrians.md")
     for scoring in ("raw", "returned"):
         for metric in ("ade", "fde"):
             assert max(better(of_recipes(scoring, metric), "constant-velocity", metric).values()) < 0
@@ -352,7 +352,7 @@ def test_spread_is_punished_by_the_mean_of_all_predictions() -> None:
 
 @pytest.mark.parametrize("name", ["first", "second", "third"])
 def test_earlier_recipes_of_pedestrians(name: str) -> None:
-    text = " ".join(page("docs/pedestrians.md").split())
+    text = flat("docs/pedestrians.md")
     (said,) = re.findall(rf"- {name.capitalize()}, seed (.*?) - ", text)
     rows = record(f"pedestrians/{name}-settings.json")["rows"]
     seed, *shown = re.findall(r"\b(0\.\d{3}|\d)\b", said)[:6]
@@ -503,7 +503,7 @@ def own_data(folder: str = "own-data") -> dict[str, Any]:
 
 
 def test_verdicts_on_own_data() -> None:
-    text = " ".join(page("docs/own-data-benchmark.md").split())
+    text = flat("docs/own-data-benchmark.md")
     assert "clearly better than 10-NN on eight**, and ties on `sensors`. On the five others it ties" in text
     assert "was clearly better on seven of 14 and worse on none (`seed3/`)" in text
     for folder, best, ties in (("own-data", 8, 6), ("own-data/tried/seed3", 7, 7)):
@@ -527,8 +527,6 @@ def test_single_answers_where_one_set_is_right() -> None:
 
 
 def test_runs_that_were_out_of_time() -> None:
-    ((named,),) = [
-        re.findall(r"after five minutes \((.*?)\)", " ".join(page("docs/own-data-benchmark.md").split()))
-    ]
+    ((named,),) = [re.findall(r"after five minutes \((.*?)\)", flat("docs/own-data-benchmark.md"))]
     late = [name for name, item in own_data().items() if item["systems"]["desp"]["verdict"] == "out of time"]
     assert sorted(re.findall(r"`(\w+)`", named)) == late
