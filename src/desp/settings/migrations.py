@@ -68,7 +68,10 @@ def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], V
     for number, step in steps.items():
         values = step(values) if number >= schema else values
     values = _with_one_length(values)
-    energy = values.get("method", {}).get("energy", {})
+    method = values.get("method")
+    energy = method.get("energy") if isinstance(method, dict) else None
+    if not isinstance(energy, dict):  # left out, or damaged, which `from_json` says
+        return values
     # An energy of another package may have such a setting.
     own = energy.get("kind", "deep-sets") in ("deep-sets", "set-encoder", "pooled-layers")
     if own and energy.get("pooling") == "max":
