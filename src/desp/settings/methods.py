@@ -1,6 +1,5 @@
 """Settings of methods: how a model is trained and how sets are sampled from it."""
 
-import math
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Literal, Self
 
@@ -164,17 +163,15 @@ class ContrastiveSettings(EnergyMethodSettings):
 
     def __post_init__(self) -> None:
         require_not_negative(self, "data_noise", "real_energy_weight")
-        noise, wanted = self.start_noise, "(low, high) with 0 < low <= high, finite, or None"
-        ordered = noise is None or (len(noise) == 2 and 0 < noise[0] <= noise[1] < math.inf)
-        require_setting(ordered, "start_noise", wanted, noise)
+        noise, chain = self.start_noise, self.training_sampler
+        ordered = noise is None or 0 < noise[0] <= noise[1]
+        require_setting(ordered, "start_noise", "(low, high) with 0 < low <= high, finite, or None", noise)
         temperature = self.infonce_temperature
-        positive = temperature is None or 0 < temperature < math.inf
+        positive = temperature is None or temperature > 0
         require_setting(positive, "infonce_temperature", "positive, or None", temperature)
-        one = self.training_sampler.restarts == 1
-        require_setting(
-            one, "training_sampler.restarts", "1: restarts are for prediction", self.training_sampler.restarts
-        )
-        limited = not self.mask_divergent or self.training_sampler.max_step_norm is not None
+        wanted = "1: restarts are for prediction"
+        require_setting(chain.restarts == 1, "training_sampler.restarts", wanted, chain.restarts)
+        limited = not self.mask_divergent or chain.max_step_norm is not None
         wanted = "False without training_sampler.max_step_norm (try .1)"
         require_setting(limited, "mask_divergent", wanted, self.mask_divergent)
         most = self.max_divergent_fraction

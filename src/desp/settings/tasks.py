@@ -313,6 +313,6 @@ class PedestriansSettings(FilesOrSyntheticSettings):
         require_setting(other, "validation_scene", "another scene than the one tested on, or None", self.scene)
         require_setting(self.drawn >= 20, "drawn", "at least 20", self.drawn)
         require_setting(self.largest_scale >= 1, "largest_scale", "at least 1", self.largest_scale)
-        require_setting(self.largest_noise >= 0, "largest_noise", "at least 0", self.largest_noise)
+        require_not_negative(self, "largest_noise")
         people = self.people_in_training
         require_setting(people is None or people >= 1, "people_in_training", "at least 1, or None", people)

@@ -75,7 +75,7 @@ class TrainingSettings(Checked):
         require_positive(self, "batch_size", "checkpoint_every", "log_every", "learning_rate")
         self._check_length()
         require_not_negative(self, "warmup_steps", "validate_every", "data_workers")
-        valid_betas = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
+        valid_betas = all(0 <= beta < 1 for beta in self.betas)
         require_setting(valid_betas, "betas", "two numbers of at least 0 and below 1", self.betas)
         valid_clip = self.clip_norm is None or self.clip_norm > 0
         require_setting(valid_clip, "clip_norm", "positive or None", self.clip_norm)
