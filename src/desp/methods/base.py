@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from desp.data.shape import DataShape
 from desp.energies import SetEnergy
 from desp.errors import DataError, SettingsError
-from desp.nn import InputScaling, SetScaling, check_channels_first
+from desp.nn import CardinalityHead, InputScaling, SetScaling, check_channels_first
 from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
 from desp.sets import SetRepresentation
 from desp.settings import EnergySettings, Engine, MethodSettings, SamplerSettings, require_setting
@@ -78,6 +78,8 @@ class Method(nn.Module, ABC):
         self.representation, self.set_shape = parts.representation, parts.set_shape
         self.energy: SetEnergy | None = None
         """What scores a set, where the method trains one."""
+        self.cardinality: CardinalityHead | None = None
+        """p(n | x), where the method learns it."""
         self.training_engine: ChainEngine | None = None
         """What runs the chains of training steps, where there are any."""
         self.engine_used = "eager"
@@ -136,8 +138,7 @@ class Method(nn.Module, ABC):
 
     def modal_cardinality(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"] | None:
         """The mode of p(n | x) for each input; None: there is no p(n | x)."""
-        del code
-        return None
+        return None if self.cardinality is None else self.cardinality.mode(code)
 
     # -- prediction ------------------------------------------------------------------------------------
 

@@ -57,7 +57,6 @@ class Diffusion(Method):
         features = parts.code_shape[-1]
         self._make_field(replace(parts, code_shape=(*parts.code_shape[:-1], features + SIGMA_FEATURES)))
         self.prediction_engine = ChainEngine(self.field, parts.engine, min_chains=CHAINS_AT_ONCE)
-        self.cardinality = None
         if settings.predicts_cardinality and not parts.shape.aligned:  # aligned outputs need none
             self.cardinality = CardinalityHead(features, parts.shape.max_size, settings.width)
 
@@ -122,10 +121,6 @@ class Diffusion(Method):
     def calibrate_cardinality(self, code: Float[Tensor, "b *code"], sizes: Int[Tensor, " b"]) -> float | None:
         """By `CardinalityHead.calibrate`, where the cardinality is predicted."""
         return None if self.cardinality is None else self.cardinality.calibrate(code, sizes)
-
-    def modal_cardinality(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"] | None:
-        """The mode of p(n | x), where the cardinality is predicted."""
-        return None if self.cardinality is None else self.cardinality.mode(code)
 
     # -- prediction ------------------------------------------------------------------------------------
 
