@@ -41,7 +41,7 @@ class MethodParts:
 
     Attributes:
         encoder: h(x).
-        code_shape: of what the encoder gives for one input.
+        code_shape: shape of the encoder's output for one input.
         shape: of the data.
         representation: how sets are written as tensors.
         engine: how chains run.
@@ -83,7 +83,7 @@ class Method(nn.Module, ABC):
         self.training_engine: ChainEngine | None = None
         """What runs the chains of training steps, where there are any."""
         self.engine_used = "eager"
-        """How the last sets were sampled: ``eager`` (not compiled; few chains on CUDA are a graph even so, from
+        """How the last sets were sampled: ``eager`` (not compiled, although few chains on CUDA become a graph from
         the second call of a shape on), ``compiled`` or ``graph``."""
 
     # -- training --------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Method(nn.Module, ABC):
         """K padded sets for each code, all of the first code first, with the record of their chains.
 
         Sets are sampled in batches of `CHAINS_AT_ONCE`; the last of several batches is padded to that size. Codes
-        are repeated batch by batch, as those of images may be whole feature maps.
+        are repeated batch by batch, as codes of images may be whole feature maps.
 
         Args:
             code: of the inputs.

@@ -88,8 +88,8 @@ class Diffusion(Method):
         return {}
 
     def _denoising_loss(self, code: Tensor, y: Tensor, generator: torch.Generator) -> Float[Tensor, ""]:
-        """Mean squared error of denoised sets, weighted by 1 / c_out^2 (so that of the network F, unweighted),
-        over several noisy copies of each set."""
+        """Mean squared error of denoised sets, weighted by 1 / c_out^2, which is the error of the network F,
+        unweighted; over several noisy copies of each set."""
         if self.settings.noise_draws > 1:
             code, y = (item.repeat_interleave(self.settings.noise_draws, dim=0) for item in (code, y))
         sigma, clean = self._sigmas(y, generator), to_symmetric(y)
@@ -101,7 +101,7 @@ class Diffusion(Method):
         return errors.sum() / mask.sum().clamp(min=1)
 
     def _flow(self, code: Tensor, y: Tensor) -> ProbabilityFlow:
-        """That of sets with the presence of `y`."""
+        """The probability flow of sets with the presence of `y`."""
         value_and_grad_for = partial(value_and_grad_of, self.field, size=y.shape[1])
         return ProbabilityFlow(
             value_and_grad_for, code, noise_mask(y, self.known_presence), self.settings.sigma_data

@@ -1,4 +1,4 @@
-"""Direct risk minimisation: what the paper compares with, DSPN and C-DSPN among it."""
+"""Direct risk minimisation, which the paper compares with; DSPN and C-DSPN are special cases."""
 
 import torch
 from jaxtyping import Float
@@ -66,8 +66,8 @@ class SetRisk(Method):
         return loss, statistics
 
     def _distances(self, predicted: Tensor, y: Tensor, mask: Tensor | None, presence: Tensor | None) -> Tensor:
-        """Of padded sets as they are; where the cardinality is given, of present elements without their presence;
-        where outputs are aligned, between elements i of both sets."""
+        """Distances of padded sets as they are; where the cardinality is given, of present elements without their
+        presence; where outputs are aligned, between elements i of both sets."""
         if mask is None or presence is None:
             return self.distance(predicted, y)
         elements, true = predicted[..., :-1], y[..., :-1]

@@ -36,10 +36,11 @@ logger = logging.getLogger(__name__)
 # Sets that are sampled at once. A fixed number also means that a captured chain is used again and again.
 CHAINS_AT_ONCE = 1000
 
-# At most so many chains are captured without compiling, when their shape comes a second time: a graph keeps the
+# Up to this many chains are captured without compiling, when their shape comes a second time: a graph keeps the
 # memory of all steps.
 FEW_CHAINS = 128
 
+# How many shapes torch may compile one gradient for.
 COMPILED_SHAPES = 512
 
 # Compiling takes seconds on a CPU, which a short run does not win back.
@@ -55,7 +56,7 @@ _INLINE: ContextVar[bool] = ContextVar("inline chains", default=False)
 
 @contextmanager
 def inline_chains() -> Iterator[None]:
-    """Within this, chains are not captured on their own: whoever captures something larger enters it."""
+    """Within this, chains are not captured on their own: they become part of a larger graph."""
     token = _INLINE.set(True)
     try:
         yield
@@ -102,7 +103,7 @@ class ChainEngine:
         self._function: Callable[..., tuple[Tensor, Tensor]] | None = None
 
     def name(self, device: torch.device, chains: int | None = None) -> EngineName:
-        """The engine that so many chains on `device` use; many, if no number is given."""
+        """The engine for this many chains on `device`; for many, if no number is given."""
         check_engine(self.requested, device)
         if self.requested != "auto":
             return self.requested
@@ -149,7 +150,7 @@ class ChainEngine:
         return sampler.sample(value_and_grad_for, code, start, generator, record)
 
     def _captures_uncompiled(self, code: Tensor, start: Tensor) -> bool:
-        """Whether these are few chains on CUDA, of which a graph is made, not compiled, once they come again."""
+        """Whether these are few chains on CUDA, which are captured, not compiled, once their shape comes again."""
         few = self.requested == "auto" and len(code) <= FEW_CHAINS
         return few and not _INLINE.get() and on_cuda(start)
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def to_json(settings: Any) -> dict[str, Any]:
-    """Turn settings into plain JSON values; those of a variant begin with its kind."""
+    """Turn settings into plain JSON values; a variant begins with its kind."""
     values: dict[str, Any] = {"kind": settings.kind} if isinstance(settings, Variant) else {}
     for item in dataclasses.fields(settings):
         value = getattr(settings, item.name)

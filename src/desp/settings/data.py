@@ -37,11 +37,11 @@ class DataDescription(Checked):
     given."""
     input_columns: tuple[str, ...] = ()
     """Names of the numbers of an input, where it is made of columns of a table. A column of text is a category and
-    becomes a number 1 or 0 for each of its values, colour=red say. Those of the file if not given: all columns but
-    id and sets."""
+    becomes a number 1 or 0 for each of its values, such as colour=red. Not given: all columns of the file but id
+    and sets."""
     feature_columns: tuple[str, ...] = ()
     """Names of the features of an element: the columns of a table with one row per element, else for pictures.
-    Columns of text are categories, as those of inputs."""
+    Columns of text are categories, as in inputs."""
     feature_units: tuple[str, ...] = ()
     """Units of the features of an element, one for each column, for reports; "" where there is none."""
 

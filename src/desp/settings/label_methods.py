@@ -73,7 +73,7 @@ class TaggerSettings(EquivariantSettings):
 @dataclass(frozen=True)
 class AutoregressiveTaggerSettings(EquivariantSettings):
     """Labels one after the other, in random order, each given those before it (Hoogeboom et al. 2022): any
-    distribution over labellings, for sets of any size. The layers are those of the tagger."""
+    distribution over labellings, for sets of any size. It has the tagger's layers."""
 
     summary: ClassVar[str] = "binary labels of given elements, one after the other"
 

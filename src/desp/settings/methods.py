@@ -146,9 +146,9 @@ class ContrastiveSettings(EnergyMethodSettings):
     infonce_temperature: float | None = None
     """Temperature tau of InfoNCE (van den Oord et al. 2018): adds tau times the cross-entropy of the softmax over
     j of -E(x_i, Y_j) / tau at j = i to the loss, for the real sets Y_j of the batch, with `data_noise` (with
-    several processes, each takes those of its own batch). tau is its weight as well; the log has `infonce` without
-    it. It ties energies to inputs early where inputs are hard to encode. Energies other than `set-encoder` are
-    computed for all pairs of a batch, which takes memory. None: no such loss."""
+    several processes, each takes the sets of its own batch). tau is its weight as well; the log has `infonce`
+    without the weight. It ties energies to inputs early where inputs are hard to encode. Energies other than
+    `set-encoder` are computed for all pairs of a batch, which takes memory. None: no such loss."""
     real_energy_weight: float = 0.0
     """Adds this times the mean energy of real sets, with `data_noise`, to the loss. With `set-encoder` it keeps
     the codes of inputs and sets so close that their Huber distance is quadratic: beyond, the gradient in a set
@@ -205,7 +205,7 @@ class SetRiskSettings(EnergyMethodSettings):
     descent: DescentSettings = field(default_factory=DescentSettings)
     """The descent that is unrolled in training."""
     sampler: DescentSettings | None = None
-    """The descent that predicts; None: that of training."""
+    """The descent that predicts; None: the same as in training."""
     supervise: Literal["last", "all"] = "last"
     """last: the loss is the distance of the end of the descent. all: the mean of the distances of the start and
     all iterates (deep supervision)."""

@@ -38,7 +38,7 @@ def learning_rate(step: int, settings: TrainingSettings, end: int | None = None)
 
 
 def _decay(step: int, steps: int | None) -> float:
-    """1, then linearly to zero over the last steps of so many."""
+    """The factor of the rate: 1, then linearly to zero over the last fifth of `steps`."""
     if steps is None or step < (start := decay_start(steps)):
         return 1.0
     return max(steps - step, 0) / (steps - start + 1)

@@ -17,7 +17,7 @@ class Window:
     sums: dict[str, float] = field(default_factory=dict)
 
     def plus(self, means: dict[str, float], steps: int) -> "Window":
-        """With `steps` more steps, of which `means` are known."""
+        """With `steps` more steps, whose statistics have these means."""
         sums = {name: self.sums.get(name, 0.0) + steps * value for name, value in means.items()}
         return Window(self.steps + steps, {**self.sums, **sums})
 
