@@ -67,7 +67,7 @@ def sample_restarts(
 
 
 def _arranged(sets: Tensor, like: Tensor, representation: SetRepresentation) -> Tensor:
-    """The elements of each set, ordered as the elements of `like` they match; `like` where a chain is not finite."""
+    """The elements of each set in the order of their matches in `like`; `like` where either is not finite."""
     lost = ~(sets.isfinite() & like.isfinite()).all(dim=2).all(dim=1).view(-1, 1, 1)
     costs = huber_pairs(torch.where(lost, 0.0, like), torch.where(lost, 0.0, sets))
     # Absent rows differ by noise alone; to match them as well would take most of the time.
