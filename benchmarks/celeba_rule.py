@@ -20,7 +20,7 @@ from desp.data.celeba_lists import Part
 from desp.data.subsets import SET_SIZE, attribute_bits, candidate_subsets, valid_subsets
 from desp.randomness import make_generator
 from desp.runs.provenance import provenance
-from desp.samplers.labels import LabelSampler
+from desp.samplers.labels import choose_labellings
 from desp.settings import CelebaSettings, LabelSamplerSettings
 from desp.storage import write_json
 from desp.tasks.celeba import PREDICTIONS, CelebaTask, ScoredSets, scores_by_ambiguity
@@ -45,8 +45,8 @@ def validity(
 
 def predictions(valid: Float[Tensor, "b s"], threshold: float) -> Bool[Tensor, "b k n"]:
     """The inliers of ten predictions for each set."""
-    sampler = LabelSampler(LabelSamplerSettings(threshold))
-    chosen = sampler.choose(valid.clamp(min=1e-6).log(), PREDICTIONS, torch.Generator())
+    logits, settings = valid.clamp(min=1e-6).log(), LabelSamplerSettings(threshold)
+    chosen = choose_labellings(logits, settings, PREDICTIONS, torch.Generator())
     return candidate_subsets(SET_SIZE)[chosen]
 
 

@@ -445,3 +445,19 @@ def test_minutes_beside_steps_had_no_effect_and_are_left_out() -> None:
     assert migrate_run(values) == {"training": {"steps": 5, "minutes": None}}
     values["training"] = {"steps": None, "minutes": 3.0}
     assert migrate_run(values) == {"training": {"steps": None, "minutes": 3.0}}
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (None, "^method must be a group of settings, got None"),
+        ("contrastive", "^method must be a group of settings, got 'contrastive'"),
+        ({"kind": "contrastive", "energy": None}, "^method.energy must be a group of settings, got None"),
+        ({"kind": ["contrastive"]}, r"^method.kind must be one of .*, got \['contrastive'\]"),
+    ],
+)
+def test_damaged_settings_are_named(method: Any, message: str) -> None:
+    """They would end in errors of Python, as commands that read results expect settings errors alone."""
+    values = {"schema": SCHEMA, "recipe": "r", "task": {"kind": "digits"}, "method": method}
+    with pytest.raises(SettingsError, match=message):
+        from_json(RunSettings, migrate_run(values))

@@ -34,8 +34,8 @@ class StorageError(DespError, OSError):
 
 
 class TrainingError(DespError, ArithmeticError):
-    """Training produced NaN or infinity in step `step`, or had diverged by it; the first step is 1, as in logs. Of
-    the attribute classifier, steps are epochs."""
+    """Training produced NaN or infinity in step `step`, or had diverged by it; the first step is 1, as in logs.
+    The attribute classifier counts epochs instead."""
 
     def __init__(self, message: str, step: int = 0) -> None:
         super().__init__(message)

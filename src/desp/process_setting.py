@@ -27,7 +27,7 @@ class ProcessSetting(Generic[V]):
     def __init__(self, read: Callable[[], V], write: Callable[[V], None]) -> None:
         self._read, self._write = read, write
         self._lock = threading.Lock()
-        # The value before anyone entered, and those of all who are inside.
+        # The value before anyone entered, then the values of all who are inside.
         self._entered: list[_Entered[V]] = []
 
     @contextmanager

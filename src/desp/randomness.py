@@ -49,8 +49,8 @@ def make_generator(*path: int | str, device: torch.device | str = "cpu") -> torc
 def seeded_weights(*path: int | str) -> Iterator[None]:
     """Seed torch's global generator by `path`, as layers draw their initial weights from it; put it back after.
 
-    It is that of the CPU, where weights are drawn. Those of GPUs, which `torch.manual_seed` would seed, too, stay
-    as they are. Threads take turns.
+    Weights are drawn on the CPU, so only its generator is seeded. `torch.manual_seed` would seed GPUs as well.
+    Threads take turns.
     """
     with _drawing_weights, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(derive_seed(*path))

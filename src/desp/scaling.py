@@ -14,7 +14,7 @@ from desp.tensors import LARGEST
 
 # A feature counts as near [0, 1] when it stays within these bounds and spans a fair part of them.
 LOWEST, HIGHEST, NARROWEST = -0.05, 1.05, 0.2
-# A standardised unit is 4 standard deviations; it is widened until the range is at most so many units.
+# A standardised unit is 4 standard deviations; it is widened until the range is at most this many units.
 MAX_RANGE_IN_UNITS = 100
 
 
@@ -45,7 +45,7 @@ class FeatureScaling:
     def from_range(cls, low: Sequence[float], high: Sequence[float], boxes: Columns = ()) -> "FeatureScaling":
         """Map features that leave [-.05, 1.05], or span less than .2, from [low, high] to [0, 1].
 
-        A feature that never changes is moved to 1/2, keeping its unit. Ranges in columns of `boxes` are those of
+        A feature that never changes is moved to 1/2, keeping its unit. Columns of `boxes` have the ranges of
         centre, width and height (`box_centres`), and are always mapped.
         """
         offset, span = [], []
@@ -84,7 +84,7 @@ class FeatureScaling:
         return (values - offset) / span
 
     def clipped(self, limits: Mapping[int, tuple[float, float]]) -> "FeatureScaling":
-        """The same, but values beyond the limits of a feature, by its column, are taken as these."""
+        """The same map, with features clipped to `limits`: (lowest, highest) by column."""
         ends = [limits.get(column, (-LARGEST, LARGEST)) for column in range(len(self.span))]
         lowest, highest = zip(*ends, strict=True)
         return replace(self, lowest=lowest, highest=highest) if limits else self

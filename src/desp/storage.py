@@ -5,6 +5,7 @@ What cannot be written becomes a `StorageError`, which says what, why, and what 
 
 import fcntl
 import json
+import math
 import os
 import shutil
 import sys
@@ -204,7 +205,7 @@ def give_second_name(path: Path, other: Path) -> None:
 
 
 def sweep(folder: Path, *others: str) -> None:
-    """Remove temporary files in `folder` whose writers were killed; those of others that write now stay.
+    """Remove temporary files in `folder` whose writers were killed; files that are being written stay.
 
     Args:
         folder: where.
@@ -245,7 +246,7 @@ def without_nonfinite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         # Most of what is written are long lists of whole numbers.
         return [item if type(item) is int else without_nonfinite(item) for item in value]
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
 

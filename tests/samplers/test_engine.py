@@ -319,7 +319,7 @@ def test_a_chain_keeps_none_of_its_sets(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(seen) == 30
 
 
-def failing_capture(self: ChainEngine, *_: object) -> None:
+def failing_capture(*_: object) -> None:
     raise RuntimeError("no compiler\nand more")
 
 
@@ -331,7 +331,7 @@ def test_what_fails_falls_back_and_says_so(
     expected, way = ChainEngine(energy, "eager").run(SAMPLER, code, start, seeded(), "sets")
     engine = ChainEngine(energy)
     monkeypatch.setattr(ChainEngine, "name", lambda self, *_: "eager" if self.requested == "eager" else name)
-    monkeypatch.setattr(ChainEngine, "_graph", failing_capture)
+    monkeypatch.setattr("desp.samplers.engine._ChainGraph", failing_capture)
     monkeypatch.setattr(ChainEngine, "_compile", failing_capture)
     caplog.set_level("INFO", logger="desp")
     found, info = engine.run(SAMPLER, code, start, seeded(), "sets")

@@ -9,7 +9,7 @@ from desp.errors import SettingsError
 from desp.predictor.checks import check_sampler
 from desp.randomness import make_generator
 from desp.runs.tune import _thresholds, is_allowed
-from desp.samplers.labels import LabelSampler
+from desp.samplers.labels import choose_labellings
 from desp.settings import LabelSamplerSettings, TaggerSettings
 
 # Of six labellings of two inputs.
@@ -17,8 +17,8 @@ PROBABILITIES = torch.tensor([[0.05, 0.5, 0.25, 0.14, 0.06, 0.0], [0.97, 0.0, 0.
 
 
 def chosen(least: float | None, samples: int, seed: int = 0) -> list[list[int]]:
-    sampler = LabelSampler(LabelSamplerSettings(least))
-    return sampler.choose(PROBABILITIES.log(), samples, make_generator(seed)).tolist()
+    settings = LabelSamplerSettings(least)
+    return choose_labellings(PROBABILITIES.log(), settings, samples, make_generator(seed)).tolist()
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_samples_have_their_probabilities() -> None:
 )
 def test_what_is_predicted_is_probable_enough_or_the_best(logits: list[float], samples: int, least: float) -> None:
     values = torch.tensor([logits])
-    numbers = LabelSampler(LabelSamplerSettings(least)).choose(values, samples, make_generator(0))[0]
+    numbers = choose_labellings(values, LabelSamplerSettings(least), samples, make_generator(0))[0]
     assert numbers.shape == (samples,)
     probabilities = values.softmax(dim=1)[0]
     best = probabilities.max()

@@ -28,7 +28,8 @@ from desp.training.convergence import (
     paired_difference,
     with_decay,
 )
-from desp.training.state import TrainingState, learning_rate
+from desp.training.schedule import learning_rate
+from desp.training.state import TrainingState
 
 OPEN = replace(
     SHORT, steps=None, lr_schedule="wsd", validate_every=4, patience=4, keep="last", ema_decay=0.9, warmup_steps=3

@@ -37,7 +37,7 @@ from desp.randomness import derive_seed
 from desp.training import TrainingCallback
 from desp.training.checkpoints import load_checkpoint
 from desp.training.device import make_accelerator
-from desp.training.state import learning_rate
+from desp.training.schedule import learning_rate
 
 NAN = float("nan")
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from desp.settings import TrainingSettings
-from desp.training.state import learning_rate
+from desp.training.schedule import learning_rate
 
 RATE = 0.3
 

@@ -37,7 +37,7 @@ from desp.scaling import FeatureScaling
 from desp.settings import TrainingSettings
 from desp.tasks.celeba import FeatureNoise, draw_labelled
 from desp.training import Trainer, TrainingCallback
-from desp.training.state import learning_rate
+from desp.training.schedule import learning_rate
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 AVERAGED = replace(SHORT, ema_decay=0.9, clip_norm=0.1, warmup_steps=3)

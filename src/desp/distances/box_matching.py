@@ -13,7 +13,7 @@ def match_boxes(
 ) -> tuple[Int[Tensor, "b n"], Bool[Tensor, "b n"]]:
     """The assignment with the largest sum of IoUs, each at least `iou`.
 
-    Boxes without area, as those of absent rows, and with NaN overlap with nothing and match none.
+    Boxes without area, such as absent rows have, and boxes with NaN overlap with nothing and match none.
 
     Returns:
         For each of `boxes` the index of its match in `others`, and whether it is matched: else the index means

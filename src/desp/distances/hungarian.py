@@ -22,7 +22,7 @@ Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 # Below this many multiplications a batch is solved faster by one thread than by handing it out.
 MIN_COST_FOR_POOL = 2_000_000
-# A batch is handed out in so many parts: enough to keep all cores busy to the end.
+# In how many parts a batch is handed out: enough to keep all cores busy to the end.
 PARTS = 32
 
 

@@ -46,12 +46,12 @@ class SetEnergy(SetField):
 
     A new energy needs `energy` alone. One that overrides `prepare` and `value_and_gradient` with its analytic
     gradient makes chains faster. Its settings build it: ``Energy(settings, channels, code_shape)``, where
-    `channels` are the features of one row of a padded set and `code_shape` that of what the encoder gives for one
-    input, (H,) or (N, H).
+    `channels` is the number of features of one row of a padded set, and `code_shape` the shape of the encoder's
+    output for one input, (H,) or (N, H).
     """
 
     def encode(self, encoded: Float[Tensor, "b *code"]) -> Float[Tensor, "b *joined"]:
-        """The code, from what the encoder gives; an energy that encodes inputs itself overrides this."""
+        """The code, from the encoder's output; an energy that encodes inputs itself overrides this."""
         return encoded
 
     def code_features(self, code_shape: tuple[int, ...]) -> int:

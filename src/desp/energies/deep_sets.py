@@ -18,7 +18,7 @@ class DeepSetsEnergy(SetEnergy):
     Args:
         settings: widths, depths, pooling.
         channels: features of one row of a padded set.
-        code_shape: of what the encoder gives for one input; (H,) joins every element, (N, H) each its own.
+        code_shape: shape of the encoder's output for one input; (H,) joins every element, (N, H) each its own.
     """
 
     def __init__(self, settings: DeepSetsSettings, channels: int, code_shape: tuple[int, ...]) -> None:

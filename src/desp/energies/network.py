@@ -14,7 +14,7 @@ class NetworkEnergy(SetEnergy):
     Args:
         settings: of the network: pooled layers, or attention.
         channels: features of one row of a padded set.
-        code_shape: of what the encoder gives for one input, with sigma where it joins the code.
+        code_shape: shape of the code of one input, with sigma where it joins the code.
         known_presence: attention masks absent elements.
     """
 

@@ -20,8 +20,8 @@ class SetEncoderEnergy(SetEnergy):
     Args:
         settings: widths, depth, length of the code.
         channels: features of one row of a padded set.
-        code_shape: of what the encoder gives for one input: (latent,), or a padded set (N, channels) where the set
-            encoder is shared.
+        code_shape: shape of the encoder's output for one input: (latent,), or a padded set (N, channels) where the
+            set encoder is shared.
     """
 
     def __init__(self, settings: SetEncoderEnergySettings, channels: int, code_shape: tuple[int, ...]) -> None:

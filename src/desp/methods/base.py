@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from desp.data.shape import DataShape
 from desp.energies import SetEnergy
 from desp.errors import DataError, SettingsError
-from desp.nn import InputScaling, SetScaling, check_channels_first
+from desp.nn import CardinalityHead, InputScaling, SetScaling, check_channels_first
 from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
 from desp.sets import SetRepresentation
 from desp.settings import EnergySettings, Engine, MethodSettings, SamplerSettings, require_setting
@@ -41,7 +41,7 @@ class MethodParts:
 
     Attributes:
         encoder: h(x).
-        code_shape: of what the encoder gives for one input.
+        code_shape: shape of the encoder's output for one input.
         shape: of the data.
         representation: how sets are written as tensors.
         engine: how chains run.
@@ -78,10 +78,12 @@ class Method(nn.Module, ABC):
         self.representation, self.set_shape = parts.representation, parts.set_shape
         self.energy: SetEnergy | None = None
         """What scores a set, where the method trains one."""
+        self.cardinality: CardinalityHead | None = None
+        """p(n | x), where the method learns it."""
         self.training_engine: ChainEngine | None = None
         """What runs the chains of training steps, where there are any."""
         self.engine_used = "eager"
-        """How the last sets were sampled: ``eager`` (not compiled; few chains on CUDA are a graph even so, from
+        """How the last sets were sampled: ``eager`` (not compiled, although few chains on CUDA become a graph from
         the second call of a shape on), ``compiled`` or ``graph``."""
 
     # -- training --------------------------------------------------------------------------------------
@@ -136,8 +138,7 @@ class Method(nn.Module, ABC):
 
     def modal_cardinality(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"] | None:
         """The mode of p(n | x) for each input; None: there is no p(n | x)."""
-        del code
-        return None
+        return None if self.cardinality is None else self.cardinality.mode(code)
 
     # -- prediction ------------------------------------------------------------------------------------
 
@@ -154,7 +155,7 @@ class Method(nn.Module, ABC):
         """K padded sets for each code, all of the first code first, with the record of their chains.
 
         Sets are sampled in batches of `CHAINS_AT_ONCE`; the last of several batches is padded to that size. Codes
-        are repeated batch by batch, as those of images may be whole feature maps.
+        are repeated batch by batch, as codes of images may be whole feature maps.
 
         Args:
             code: of the inputs.

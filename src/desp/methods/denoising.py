@@ -57,7 +57,6 @@ class Diffusion(Method):
         features = parts.code_shape[-1]
         self._make_field(replace(parts, code_shape=(*parts.code_shape[:-1], features + SIGMA_FEATURES)))
         self.prediction_engine = ChainEngine(self.field, parts.engine, min_chains=CHAINS_AT_ONCE)
-        self.cardinality = None
         if settings.predicts_cardinality and not parts.shape.aligned:  # aligned outputs need none
             self.cardinality = CardinalityHead(features, parts.shape.max_size, settings.width)
 
@@ -89,8 +88,8 @@ class Diffusion(Method):
         return {}
 
     def _denoising_loss(self, code: Tensor, y: Tensor, generator: torch.Generator) -> Float[Tensor, ""]:
-        """Mean squared error of denoised sets, weighted by 1 / c_out^2 (so that of the network F, unweighted),
-        over several noisy copies of each set."""
+        """Mean squared error of denoised sets, weighted by 1 / c_out^2, which is the error of the network F,
+        unweighted; over several noisy copies of each set."""
         if self.settings.noise_draws > 1:
             code, y = (item.repeat_interleave(self.settings.noise_draws, dim=0) for item in (code, y))
         sigma, clean = self._sigmas(y, generator), to_symmetric(y)
@@ -102,7 +101,7 @@ class Diffusion(Method):
         return errors.sum() / mask.sum().clamp(min=1)
 
     def _flow(self, code: Tensor, y: Tensor) -> ProbabilityFlow:
-        """That of sets with the presence of `y`."""
+        """The probability flow of sets with the presence of `y`."""
         value_and_grad_for = partial(value_and_grad_of, self.field, size=y.shape[1])
         return ProbabilityFlow(
             value_and_grad_for, code, noise_mask(y, self.known_presence), self.settings.sigma_data
@@ -122,10 +121,6 @@ class Diffusion(Method):
     def calibrate_cardinality(self, code: Float[Tensor, "b *code"], sizes: Int[Tensor, " b"]) -> float | None:
         """By `CardinalityHead.calibrate`, where the cardinality is predicted."""
         return None if self.cardinality is None else self.cardinality.calibrate(code, sizes)
-
-    def modal_cardinality(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"] | None:
-        """The mode of p(n | x), where the cardinality is predicted."""
-        return None if self.cardinality is None else self.cardinality.mode(code)
 
     # -- prediction ------------------------------------------------------------------------------------
 

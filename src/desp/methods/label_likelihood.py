@@ -10,7 +10,7 @@ from desp.methods.aligned import given_mask
 from desp.methods.base import MethodParts, build_energy
 from desp.methods.labels import LabelMethod, is_high, padded_labels
 from desp.samplers import ChainInfo, Record
-from desp.samplers.labels import LabelSampler
+from desp.samplers.labels import choose_labellings
 from desp.sets import presence_mask
 from desp.settings import LabelLikelihoodSettings, LabelSamplerSettings, SamplerSettings, require_setting
 from desp.settings.base import require_variant
@@ -85,11 +85,10 @@ class LabelLikelihood(LabelMethod):
         """K labellings for each code by their probabilities; energies are computed once, without a chain."""
         del record
         settings = require_variant(sampler or self.settings.sampler, LabelSamplerSettings, "sampler")
-        choice = LabelSampler(settings)
         parts, mask = [], given_mask(code, presence)
         for codes, masks in zip(code.split(CODES_AT_ONCE), mask.split(CODES_AT_ONCE), strict=True):
-            chosen = choice.choose(self._logits(codes, masks), samples, generator).flatten()
-            high = self._labellings(mask.shape[1], code.device)[chosen]
+            chosen = choose_labellings(self._logits(codes, masks), settings, samples, generator)
+            high = self._labellings(mask.shape[1], code.device)[chosen.flatten()]
             repeated = masks.repeat_interleave(samples, dim=0)
             parts.append(padded_labels(high, repeated, self.labels, code.dtype))
         return torch.cat(parts), ChainInfo()

@@ -1,7 +1,7 @@
-"""Direct risk minimisation: what the paper compares with, DSPN and C-DSPN among it."""
+"""Direct risk minimisation, which the paper compares with; DSPN and C-DSPN are special cases."""
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from desp.distances import SET_LOSSES, aligned_distance, chamfer_of_equal_sizes
@@ -34,7 +34,6 @@ class SetRisk(Method):
             if parts.shape.aligned
             else UnrolledDescent(size, channels, settings.cardinality)
         )
-        self.cardinality = None
         if settings.predicts_cardinality and not parts.shape.aligned:
             features = self.energy.code_features(parts.code_shape)
             self.cardinality = CardinalityHead(features, size, settings.cardinality_hidden, layers=2)
@@ -67,18 +66,14 @@ class SetRisk(Method):
         return loss, statistics
 
     def _distances(self, predicted: Tensor, y: Tensor, mask: Tensor | None, presence: Tensor | None) -> Tensor:
-        """Of padded sets as they are; where the cardinality is given, of present elements without their presence;
-        where outputs are aligned, between elements i of both sets."""
+        """Distances of padded sets as they are; where the cardinality is given, of present elements without their
+        presence; where outputs are aligned, between elements i of both sets."""
         if mask is None or presence is None:
             return self.distance(predicted, y)
         elements, true = predicted[..., :-1], y[..., :-1]
         if self.shape.aligned:
             return aligned_distance(elements, true, mask)
         return chamfer_of_equal_sizes(elements, true, mask, presence)
-
-    def modal_cardinality(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"] | None:
-        """The mode of p(n | x), which all predictions have, where the cardinality is predicted."""
-        return None if self.cardinality is None else self.cardinality.mode(code)
 
     def sample_batch(
         self,

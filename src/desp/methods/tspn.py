@@ -1,7 +1,7 @@
 """TSPN, the transformer set prediction network (Kosiorek et al. 2020)."""
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from desp.distances import chamfer_of_equal_sizes
@@ -22,6 +22,8 @@ class TSPN(Method):
     Raises:
         SettingsError: the encoder does not give one vector for an input.
     """
+
+    cardinality: CardinalityHead
 
     def __init__(self, settings: TSPNSettings, parts: MethodParts) -> None:
         super().__init__(parts)
@@ -49,10 +51,6 @@ class TSPN(Method):
         statistics = {"risk": risk.detach(), "cardinality_loss": cardinality_loss.detach()}
         return risk + self.settings.cardinality_weight * cardinality_loss, statistics
 
-    def modal_cardinality(self, code: Float[Tensor, "b *code"]) -> Int[Tensor, " b"]:
-        """The mode of p(n | x), which all predictions have."""
-        return self.cardinality.mode(code)
-
     def sample_batch(
         self,
         code: Tensor,
@@ -64,7 +62,7 @@ class TSPN(Method):
         """As many elements as are most probable, in a single pass: there is no sampler and no chain to record."""
         del sampler, record, presence
         size, features = self.shape.max_size, self.shape.features
-        mask = prefix_mask(self.modal_cardinality(code), size)
+        mask = prefix_mask(self.cardinality.mode(code), size)
         noise = torch.randn((len(code), size, features), generator=generator, device=code.device, dtype=code.dtype)
         elements = self.decoder(code, noise, mask)
         return torch.cat([elements, mask.unsqueeze(-1).to(elements.dtype)], dim=-1), ChainInfo()

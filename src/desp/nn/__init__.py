@@ -9,7 +9,6 @@ from desp.nn.mlp import MLP as MLP
 from desp.nn.mlp import Pullback as Pullback
 from desp.nn.mlp import narrow_linear as narrow_linear
 from desp.nn.mlp import narrow_linear_pullback as narrow_linear_pullback
-from desp.nn.pooling import Cache as Cache
 from desp.nn.pooling import FSPool as FSPool
 from desp.nn.pooling import Pool as Pool
 from desp.nn.pooling import make_pool as make_pool

@@ -31,7 +31,7 @@ def read_boxes(
 
     Args:
         level: features at the places of a grid over the image.
-        boxes: centre x, centre y, width, height, normalised by those of the image.
+        boxes: centre x, centre y, width, height, normalised by the image's width and height.
         points: in each direction.
         extent: factor on the sizes of the boxes.
     """

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from desp.constants import constant
 from desp.nn.pyramid import split_levels
 
-# The standard deviation of a peak is this share of the size of its box, and at least so many cells.
+# The standard deviation of a peak is this share of the size of its box, and at least this many cells.
 PEAK_SIGMA_FRACTION, MIN_SIGMA_CELLS = 1 / 6, 0.7
 # Exponents of CenterNet's focal loss: how much less locations count that are sure, or near a centre.
 FOCAL_ALPHA, FOCAL_BETA = 2, 4

@@ -163,7 +163,7 @@ def check_channels_first(input_shape: tuple[int, ...]) -> None:
     """Check that images are (C, H, W).
 
     Raises:
-        DataError: they look like (H, W, C): the last number, not the first, is that of grey or colours.
+        DataError: they look like (H, W, C): the last number, not the first, is 1 or 3.
     """
     first, second, last = input_shape
     if last in (1, 3) and first > 4 and second > last:

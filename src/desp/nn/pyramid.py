@@ -102,7 +102,7 @@ def build_pyramid(settings: PyramidEncoderSettings, input_shape: tuple[int, ...]
 def require_pyramid(
     code_shape: tuple[int, ...], image_shape: tuple[int, ...], method: str
 ) -> list[tuple[int, int]]:
-    """Rows and columns of the levels, if codes are those of a pyramid for images (C, H, W).
+    """Rows and columns of the levels, if codes come from a pyramid for images (C, H, W).
 
     Raises:
         SettingsError: the encoder is another one.

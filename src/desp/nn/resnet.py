@@ -77,7 +77,7 @@ class ResNet34(nn.Module):
 
 
 def _stage(before: int, after: int, blocks: int, stride: int) -> nn.Sequential:
-    """Several blocks, of which the first changes the shape."""
+    """Several blocks; the first changes the shape."""
     others = [_BasicBlock(after, after, stride=1) for _ in range(blocks - 1)]
     return nn.Sequential(_BasicBlock(before, after, stride), *others)
 

@@ -1,4 +1,4 @@
-"""Networks from a set and a condition to an output for every element: the layers of energies and denoisers."""
+"""Networks from a set and a condition to an output for every element: in energies, denoisers and engression."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -35,17 +35,16 @@ class ElementNetwork(nn.Module, ABC):
 class SetNetwork(ElementNetwork):
     """An embedding of every element, layers in which elements may exchange information, and a head on each.
 
-    Denoising trains the gradient of an energy, so second derivatives count, of which a LeakyReLU has none:
-    activations are SiLU.
+    Denoising trains the gradient of an energy, so second derivatives count. A LeakyReLU has none, so activations
+    are SiLU.
 
     Args:
-        settings: width, depth, and which layers: each pools the set and broadcasts the result to each element, or
-            lets each look at its neighbours by self-attention. That is what large sets with much local structure
-            need; its cost grows with the square of the set size. Without attention heads elements learn nothing of
-            each other.
+        settings: width, depth, and which layers. Pooled layers pool the set and broadcast the result to each
+            element. Self-attention is for large sets with much local structure; its cost grows with the square of
+            the set size. Without attention heads elements learn nothing of each other.
         channels: features of one row of a padded set.
-        code_shape: of what the encoder gives for one input, with sigma: (H,) conditions every element, (N, H) each
-            its own.
+        code_shape: shape of the code of one input, with sigma where it joins the code: (H,) conditions every
+            element, (N, H) each its own.
         known_presence: the last feature is presence, above 0 for present elements alone, and carries no noise.
             Absent elements are masked then. For attention only.
         outputs: numbers that the head gives for each element.

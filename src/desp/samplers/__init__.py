@@ -1,4 +1,4 @@
-"""Samplers: from an energy to sets."""
+"""Samplers: from an energy, or another field, to sets."""
 
 from desp.samplers.base import ChainInfo as ChainInfo
 from desp.samplers.base import Record as Record

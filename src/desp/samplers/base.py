@@ -90,7 +90,7 @@ class Sampler(ABC):
         """The sets before the first step, made from `start`, and the steps."""
 
     def warm_up_gradient(self, value_and_grad_for: ValueAndGradFor, code: Tensor, start: Tensor) -> None:
-        """Take one gradient of the kind that `sample` takes, for whoever must compile it first."""
+        """Take one gradient as `sample` takes them, so that it is compiled before a chain is run or captured."""
         value_and_grad_for(code)(start)
 
 

@@ -12,7 +12,7 @@ from desp.samplers.diffusion import ProbabilityFlow, to_symmetric
 from desp.samplers.edm import sigma_schedule
 from desp.settings import EDMSettings
 
-# Up to so many numbers in a set the divergence is taken exactly, by one derivative for each of them.
+# Sets of up to this many numbers get their exact divergence, by one derivative for each number.
 EXACT_UP_TO = 64
 
 

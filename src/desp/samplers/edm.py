@@ -44,7 +44,7 @@ class EDMSampler(Sampler):
     def chain(
         self, value_and_grad_for: ValueAndGradFor, code: Tensor, start: Tensor, generator: torch.Generator
     ) -> Chain:
-        """Steps from noise; where presence is known, that of `start` says which elements there are."""
+        """Steps from noise; where presence is known, `start` has it."""
         mask, sigmas = noise_mask(start, self.known_presence), sigma_schedule(self.settings)
         first = self.settings.temperature * sigmas[0]
         u = add_noise(torch.where(mask, 0.0, to_symmetric(start)), mask, first, generator)

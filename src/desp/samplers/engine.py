@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from desp.capture import CapturedCall, GraphCache, borrowed_generator, on_cuda, warm_up
+from desp.capture import CapturedCall, GraphCache, Key, borrowed_generator, on_cuda, warm_up
 from desp.energies import SetField
 from desp.errors import SettingsError
 from desp.samplers.base import (
@@ -36,10 +36,11 @@ logger = logging.getLogger(__name__)
 # Sets that are sampled at once. A fixed number also means that a captured chain is used again and again.
 CHAINS_AT_ONCE = 1000
 
-# At most so many chains are captured without compiling, when their shape comes a second time: a graph keeps the
+# Up to this many chains are captured without compiling, when their shape comes a second time: a graph keeps the
 # memory of all steps.
 FEW_CHAINS = 128
 
+# How many shapes torch may compile one gradient for.
 COMPILED_SHAPES = 512
 
 # Compiling takes seconds on a CPU, which a short run does not win back.
@@ -55,7 +56,7 @@ _INLINE: ContextVar[bool] = ContextVar("inline chains", default=False)
 
 @contextmanager
 def inline_chains() -> Iterator[None]:
-    """Within this, chains are not captured on their own: whoever captures something larger enters it."""
+    """Within this, chains are not captured on their own: they become part of a larger graph."""
     token = _INLINE.set(True)
     try:
         yield
@@ -97,12 +98,12 @@ class ChainEngine:
         self._failed = False
         self.resumed_engine: EngineName | None = None
         """What to use on the CPU: a resumed run goes on as it began, also if it is made longer."""
-        self._compiled_for: set[tuple[object, ...]] = set()
+        self._compiled_for: set[Key] = set()
         self._graphs: GraphCache[_ChainGraph] = GraphCache()
         self._function: Callable[..., tuple[Tensor, Tensor]] | None = None
 
     def name(self, device: torch.device, chains: int | None = None) -> EngineName:
-        """The engine that so many chains on `device` use; many, if no number is given."""
+        """The engine for this many chains on `device`; for many, if no number is given."""
         check_engine(self.requested, device)
         if self.requested != "auto":
             return self.requested
@@ -132,10 +133,12 @@ class ChainEngine:
         value_and_grad_for = partial(
             partial(value_and_grad_of, self.field) if name == "eager" else self.compiled_gradient, size=size
         )
+        key = self._key(sampler, code, start, record, name)
         if uncompiled := name == "eager" and self._captures_uncompiled(code, start):
-            captured = self._graphs.seen_before(self._key(sampler, code, start, record, "eager"))
+            captured = self._graphs.seen_before(key)
+        capture = partial(_ChainGraph, value_and_grad_for, sampler, code, start, record)
         try:  # what may fail, compiling and capturing, is done before the chain begins
-            ready = self._graph(value_and_grad_for, sampler, code, start, record, name) if captured else None
+            ready = self._graphs.get(key, capture) if captured else None
             if name != "eager" and not captured:
                 self._compile(sampler, code, start)
         except RuntimeError as error:
@@ -147,7 +150,7 @@ class ChainEngine:
         return sampler.sample(value_and_grad_for, code, start, generator, record)
 
     def _captures_uncompiled(self, code: Tensor, start: Tensor) -> bool:
-        """Whether these are few chains on CUDA, of which a graph is made, not compiled, once they come again."""
+        """Whether these are few chains on CUDA, which are captured, not compiled, once their shape comes again."""
         few = self.requested == "auto" and len(code) <= FEW_CHAINS
         return few and not _INLINE.get() and on_cuda(start)
 
@@ -175,7 +178,7 @@ class ChainEngine:
         """Take one compiled gradient of the kind that `sampler` takes, so that later ones find it compiled."""
         sampler.warm_up_gradient(partial(self.compiled_gradient, size=start.shape[1]), code, start)
 
-    def _environment(self, code: Tensor, start: Tensor) -> tuple[object, ...]:
+    def _environment(self, code: Tensor, start: Tensor) -> Key:
         """Types, device, precision and mode, on which a captured graph or a compiled gradient depends, too."""
         precision = torch.get_float32_matmul_precision()
         return (code.dtype, start.dtype, start.device, precision, self.field.training)
@@ -197,27 +200,10 @@ class ChainEngine:
             self._function = torch.compile(value_and_gradient, fullgraph=True, dynamic=False)
         return value_and_grad_of(self.field, code, size, self._function, ROWS_COMPILED)
 
-    def _key(
-        self, sampler: Sampler, code: Tensor, start: Tensor, record: Record, name: EngineName
-    ) -> tuple[object, ...]:
+    def _key(self, sampler: Sampler, code: Tensor, start: Tensor, record: Record, name: EngineName) -> Key:
         """What a captured chain is for; it reads weights where they are, and they may be moved."""
         weights = next((item.data_ptr() for item in self.field.parameters()), 0)
         return (name, sampler, code.shape, start.shape, record, weights, *self._environment(code, start))
-
-    def _graph(
-        self,
-        value_and_grad_for: ValueAndGradFor,
-        sampler: Sampler,
-        code: Tensor,
-        start: Tensor,
-        record: Record,
-        name: EngineName,
-    ) -> "_ChainGraph":
-        def capture() -> _ChainGraph:
-            logger.info("capturing %s for sets %s", sampler, tuple(start.shape))
-            return _ChainGraph(value_and_grad_for, sampler, code, start, record)
-
-        return self._graphs.get(self._key(sampler, code, start, record, name), capture)
 
 
 _REASONS = {
@@ -238,6 +224,7 @@ class _ChainGraph:
         start: Tensor,
         record: Record,
     ) -> None:
+        logger.info("capturing %s for sets %s", sampler, tuple(start.shape))
         self.code, self.start = code.clone(), start.clone()
         self.generator = torch.Generator(device=start.device)
         for _ in range(2):

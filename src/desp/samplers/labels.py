@@ -1,4 +1,4 @@
-"""Answers from a distribution over all labellings, whose probabilities are known: no chain is needed."""
+"""Labellings chosen by their probabilities, which are all known: no chain is needed."""
 
 import torch
 from jaxtyping import Float, Int
@@ -7,28 +7,21 @@ from torch import Tensor
 from desp.settings import LabelSamplerSettings
 
 
-class LabelSampler:
-    """Chooses K labellings for each input, by their probabilities.
+def choose_labellings(
+    logits: Float[Tensor, "b l"], settings: LabelSamplerSettings, samples: int, generator: torch.Generator
+) -> Int[Tensor, "b k"]:
+    """Indices of K labellings for each of B inputs: independent samples, or the most probable ones.
 
     Args:
-        settings: independent samples, or the most probable ones.
+        logits: log p of all labellings, up to a constant.
+        settings: which of the two, and how probable the most probable ones must be.
+        samples: K, which may be more than there are labellings.
+        generator: of independent samples; the most probable ones need none.
     """
-
-    def __init__(self, settings: LabelSamplerSettings) -> None:
-        self.settings = settings
-
-    def choose(self, logits: Float[Tensor, "b l"], samples: int, generator: torch.Generator) -> Int[Tensor, "b k"]:
-        """Indices of K labellings for each of B inputs.
-
-        Args:
-            logits: log p of all labellings, up to a constant.
-            samples: K, which may be more than there are labellings.
-            generator: of independent samples; the most probable ones need none.
-        """
-        probabilities, least = logits.softmax(dim=1), self.settings.min_probability
-        if least is None:
-            return torch.multinomial(probabilities, samples, replacement=True, generator=generator)
-        values, order = probabilities.topk(min(samples, logits.shape[1]), dim=1)
-        best = order[:, :1]
-        chosen = torch.where(values >= least, order, best)
-        return torch.cat([chosen, best.expand(-1, samples - chosen.shape[1])], dim=1)
+    probabilities, least = logits.softmax(dim=1), settings.min_probability
+    if least is None:
+        return torch.multinomial(probabilities, samples, replacement=True, generator=generator)
+    values, order = probabilities.topk(min(samples, logits.shape[1]), dim=1)
+    best = order[:, :1]
+    chosen = torch.where(values >= least, order, best)
+    return torch.cat([chosen, best.expand(-1, samples - chosen.shape[1])], dim=1)

@@ -39,7 +39,7 @@ def sample_restarts(
         sample: samples the batch once, with new noise every time.
         energy: of sampled sets.
         restarts: 1 returns what was sampled.
-        aggregate: the set of lowest energy, or the mean. The record is that of the lowest in both cases.
+        aggregate: the set of lowest energy, or the mean. The record is of the lowest in both cases.
         representation: tells which rows of a set are certainly absent.
         aligned: row i of all sets belongs together, so that none is matched.
     """
@@ -67,7 +67,7 @@ def sample_restarts(
 
 
 def _arranged(sets: Tensor, like: Tensor, representation: SetRepresentation) -> Tensor:
-    """The elements of each set in the order of those of `like` they match; `like` where a chain diverged (NaN)."""
+    """The elements of each set in the order of their matches in `like`; `like` where either is not finite."""
     lost = ~(sets.isfinite() & like.isfinite()).all(dim=2).all(dim=1).view(-1, 1, 1)
     costs = huber_pairs(torch.where(lost, 0.0, like), torch.where(lost, 0.0, sets))
     # Absent rows differ by noise alone; to match them as well would take most of the time.

@@ -71,11 +71,11 @@ def require_variant(settings: "Variant", expected: type[V], setting: str) -> V:
 
 @dataclass(frozen=True)
 class Variant(Checked):
-    """Settings of one of several ways to do a thing: a method, an energy, a sampler, an encoder, a task.
+    """Settings of one variant of a method, an energy, a sampler, an encoder or a task.
 
-    Each of these is a family, a class directly below this one. A variant is a dataclass below its family,
-    registered with the name by which files and the command line find it and with what it builds, which is imported
-    when it is built: settings know no torch. A package outside registers its own in the same way.
+    Each of these five is a family: a class directly below this one. A variant is a dataclass below its family. It
+    is registered with its kind, the name in files and on the command line, and with what it builds, which is
+    imported only then: settings know no torch. A package outside registers its own in the same way.
     """
 
     kind: ClassVar[str] = ""
@@ -114,7 +114,7 @@ class Variant(Checked):
 
     @classmethod
     def kinds(cls) -> dict[str, type[Self]]:
-        """All registered variants of this class, by kind; those of installed packages included."""
+        """All registered variants of this class by kind, installed packages included."""
         from desp.plugins import load_plugins
 
         load_plugins()

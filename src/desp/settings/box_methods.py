@@ -31,8 +31,8 @@ class BoxDenoiserSettings(DiffusionSettings):
     heads: int = 8
     """Attention heads; a divisor of the width."""
     fourier_frequencies: int = 8
-    """Fourier features, concatenated: sine and cosine at so many frequencies of each feature of an element, and of
-    its box in image coordinates; 0: none."""
+    """Fourier features, concatenated: sine and cosine, at this many frequencies, of each feature of an element and
+    of its box in image coordinates; 0: none."""
     points: int = 6
     """Side P of the grid of P x P points at which features are interpolated for each box (RoIAlign, He et al.
     2017): inside the box at stride 4, over the box enlarged twofold at stride 8."""

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def to_json(settings: Any) -> dict[str, Any]:
-    """Turn settings into plain JSON values; those of a variant begin with its kind."""
+    """Turn settings into plain JSON values; a variant begins with its kind."""
     values: dict[str, Any] = {"kind": settings.kind} if isinstance(settings, Variant) else {}
     for item in dataclasses.fields(settings):
         value = getattr(settings, item.name)
@@ -59,12 +59,12 @@ def from_json(cls: type[T], values: dict[str, Any], where: str = "") -> T:
         raise SettingsError(f"Incomplete settings for {target.__name__}: {error}") from error
 
 
-def _variant(cls: type[Variant], kind: str, where: str) -> type[Variant]:
-    known = cls.kinds()
-    if kind not in known:
-        package = "" if cls.family().kinds().get(kind) else " Is the package installed that adds it?"
+def _variant(cls: type[Variant], kind: Any, where: str) -> type[Variant]:
+    known, name = cls.kinds(), str(kind)  # a damaged one may be a list, which no dict can be asked for
+    if name not in known:
+        package = "" if name in cls.family().kinds() else " Is the package installed that adds it?"
         raise SettingsError(f"{where}kind must be one of {sorted(known)}, got {kind!r}.{package}")
-    return known[kind]
+    return known[name]
 
 
 def _decode(hint: Any, value: Any, name: str) -> Any:

@@ -1,7 +1,6 @@
 """What the data are, where their shapes do not tell."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from desp.errors import SettingsError
 from desp.settings.base import InputKind, require_setting
@@ -38,11 +37,11 @@ class DataDescription(Checked):
     given."""
     input_columns: tuple[str, ...] = ()
     """Names of the numbers of an input, where it is made of columns of a table. A column of text is a category and
-    becomes a number 1 or 0 for each of its values, colour=red say. Those of the file if not given: all columns but
-    id and sets."""
+    becomes a number 1 or 0 for each of its values, such as colour=red. Not given: all columns of the file but id
+    and sets."""
     feature_columns: tuple[str, ...] = ()
     """Names of the features of an element: the columns of a table with one row per element, else for pictures.
-    Columns of text are categories, as those of inputs."""
+    Columns of text are categories, as in inputs."""
     feature_units: tuple[str, ...] = ()
     """Units of the features of an element, one for each column, for reports; "" where there is none."""
 
@@ -88,7 +87,7 @@ class DataDescription(Checked):
         """
         for name in ("categories", "boxes", "position"):
             ranges: Columns = getattr(self, name)
-            within = all(last <= features for _, last in ranges)
+            within = all(end <= features for _, end in ranges)
             require_setting(within, name, f"within the {features} features of an element", ranges)
         for name in ("feature_columns", "feature_units"):
             words: tuple[str, ...] = getattr(self, name)
@@ -96,10 +95,9 @@ class DataDescription(Checked):
             require_setting(len(words) in (0, features), name, wanted, words)
 
 
-def _are_ranges(ranges: Any, fewest: int, most: int | None = None) -> bool:
-    """Whether these are pairs (first, one behind the last), of `fewest` to `most` columns each, none shared."""
-    pairs = isinstance(ranges, tuple) and all(isinstance(item, tuple) and len(item) == 2 for item in ranges)
-    if not pairs or not all(first >= 0 and fewest <= last - first <= (most or last) for first, last in ranges):
+def _are_ranges(ranges: Columns, fewest: int, most: int | None = None) -> bool:
+    """Whether each range has `fewest` to `most` columns, and none is in two ranges."""
+    if not all(first >= 0 and fewest <= end - first <= (most or end) for first, end in ranges):
         return False
-    columns = [column for first, last in ranges for column in range(first, last)]
+    columns = [column for first, end in ranges for column in range(first, end)]
     return len(columns) == len(set(columns))

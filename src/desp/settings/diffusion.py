@@ -51,9 +51,9 @@ class SetDiffusionSettings(DiffusionSettings):
     """Denoising methods whose network sees a code of the input beside the noisy set."""
 
     standardise_codes: bool = False
-    """Standardise the codes of the default encoder of sets and images (batch norm without scale and shift), and
-    those of elements that outputs are aligned with. At initialisation an encoder maps all inputs to nearly
-    the same code; next to the much larger variation of the noisy set, the network may never learn to use it.
+    """Standardise codes (batch norm without scale and shift): of the default encoders of sets and images, and of
+    the elements that outputs are aligned with. At initialisation an encoder maps all inputs to nearly the same
+    code; next to the much larger variation of the noisy set, the network may never learn to use it.
     Encoders of input sets then pool by sum and maximum."""
 
     def default_encoder(self, kind: InputKind) -> EncoderSettings:

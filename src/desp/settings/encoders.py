@@ -135,8 +135,8 @@ class SumPooledSetEncoderSettings(LayeredEncoderSettings):
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
     fourier_frequencies: int = 8
-    """Fourier features: sine and cosine at so many frequencies of each feature, concatenated to the features of an
-    element; 0: none."""
+    """Fourier features: sine and cosine of each feature at this many frequencies, concatenated to the features of
+    an element; 0: none."""
     with_maximum: bool = False
     """Pool by the maximum of each feature, too, beside the sum: whether there is an element of some kind is hard
     to tell from a sum over many."""

@@ -36,7 +36,6 @@ class EnergySettings(Variant):
     masks_absent: ClassVar[bool] = False
     """Whether it can mask absent elements: energy-denoising builds it with `known_presence` where presence is
     known; other methods do not."""
-
     supports_row_subsets: ClassVar[bool] = False
     """Whether the set enters only through means over its rows, which a random subset of rows estimates;
     `training_rows` needs it."""
@@ -127,7 +126,7 @@ class SetEncoderEnergySettings(EnergySettings):
 
     @property
     def needs_presence(self) -> bool:
-        """Inputs that are sets have it, and are encoded as sets are."""
+        """With a shared encoder: input sets have presence, and are encoded like the sets to predict."""
         return self.shared
 
     def check_code(self, code_shape: tuple[int, ...], set_shape: tuple[int, int]) -> None:
@@ -200,12 +199,12 @@ class AttentionSettings(EnergySettings):
     layers: int = 3
     """Layers: self-attention, unless `heads` is 0, and a feed-forward step on each element."""
     heads: int = 4
-    """Attention heads; a divisor of the width. 0: no attention. Elements are then independent given the input (and
-    p(n | x)), which generalises best where it is nearly so, and sets are larger than those of training."""
+    """Attention heads; a divisor of the width. 0: no attention, so elements are independent given the input (and
+    p(n | x)). Where this is nearly true of the data, it generalises best to sets larger than in training."""
     fourier_frequencies: int = 8
-    """Sine and cosine of each feature with 1 to so many periods over a length of 4: the network sees c_in times
-    the set, and at low noise data in [-1, 1] become [-2, 2] (c_in = 1 / sigma_data = 2); 0: none. What repeats,
-    such as positions of pixels, is learned fast with them."""
+    """Fourier features: sine and cosine of each feature with 1, 2, ... up to this many periods over a length of 4.
+    That is the range of the network's input at low noise, where c_in = 1 / sigma_data = 2 takes data in [-1, 1] to
+    [-2, 2]. What repeats, such as positions of pixels, is learned fast with them. 0: none."""
     local_heads: bool = True
     """All heads but the first look at near elements more than at far ones. Elements of dozens of features are all
     far from each other while there is noise, and such heads would see nothing but the element itself. Needs two

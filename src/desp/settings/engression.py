@@ -33,7 +33,7 @@ class EngressionSettings(MethodSettings):
         require_positive(self, "noise_features")
         require_setting(self.training_samples >= 2, "training_samples", "at least 2", self.training_samples)
         local = self.network.heads >= 2 and self.network.local_heads
-        wanted = "False for the method engression, whose network sees noise: elements are nowhere yet"
+        wanted = "False for the method engression, whose network sees noise: elements have no places yet"
         require_setting(not local, "network.local_heads", wanted, self.network.local_heads)
 
     @property

@@ -1,6 +1,5 @@
 """Settings of methods for binary labels of given elements: outputs are aligned with inputs, one number each."""
 
-import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -15,8 +14,7 @@ MOST_ELEMENTS = 10
 
 
 def _require_two(labels: tuple[float, float]) -> None:
-    ordered = len(labels) == 2 and -math.inf < labels[0] < labels[1] < math.inf
-    require_setting(ordered, "labels", "(low, high), finite, with low < high", labels)
+    require_setting(labels[0] < labels[1], "labels", "(low, high), finite, with low < high", labels)
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class TaggerSettings(EquivariantSettings):
 @dataclass(frozen=True)
 class AutoregressiveTaggerSettings(EquivariantSettings):
     """Labels one after the other, in random order, each given those before it (Hoogeboom et al. 2022): any
-    distribution over labellings, for sets of any size. The layers are those of the tagger."""
+    distribution over labellings, for sets of any size. It has the tagger's layers."""
 
     summary: ClassVar[str] = "binary labels of given elements, one after the other"
 

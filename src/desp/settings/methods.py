@@ -1,6 +1,5 @@
 """Settings of methods: how a model is trained and how sets are sampled from it."""
 
-import math
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Literal, Self
 
@@ -147,9 +146,9 @@ class ContrastiveSettings(EnergyMethodSettings):
     infonce_temperature: float | None = None
     """Temperature tau of InfoNCE (van den Oord et al. 2018): adds tau times the cross-entropy of the softmax over
     j of -E(x_i, Y_j) / tau at j = i to the loss, for the real sets Y_j of the batch, with `data_noise` (with
-    several processes, each takes those of its own batch). tau is its weight as well; the log has `infonce` without
-    it. It ties energies to inputs early where inputs are hard to encode. Energies other than `set-encoder` are
-    computed for all pairs of a batch, which takes memory. None: no such loss."""
+    several processes, each takes the sets of its own batch). tau is its weight as well; the log has `infonce`
+    without the weight. It ties energies to inputs early where inputs are hard to encode. Energies other than
+    `set-encoder` are computed for all pairs of a batch, which takes memory. None: no such loss."""
     real_energy_weight: float = 0.0
     """Adds this times the mean energy of real sets, with `data_noise`, to the loss. With `set-encoder` it keeps
     the codes of inputs and sets so close that their Huber distance is quadratic: beyond, the gradient in a set
@@ -164,17 +163,15 @@ class ContrastiveSettings(EnergyMethodSettings):
 
     def __post_init__(self) -> None:
         require_not_negative(self, "data_noise", "real_energy_weight")
-        noise, wanted = self.start_noise, "(low, high) with 0 < low <= high, finite, or None"
-        ordered = noise is None or (len(noise) == 2 and 0 < noise[0] <= noise[1] < math.inf)
-        require_setting(ordered, "start_noise", wanted, noise)
+        noise, chain = self.start_noise, self.training_sampler
+        ordered = noise is None or 0 < noise[0] <= noise[1]
+        require_setting(ordered, "start_noise", "(low, high) with 0 < low <= high, finite, or None", noise)
         temperature = self.infonce_temperature
-        positive = temperature is None or 0 < temperature < math.inf
+        positive = temperature is None or temperature > 0
         require_setting(positive, "infonce_temperature", "positive, or None", temperature)
-        one = self.training_sampler.restarts == 1
-        require_setting(
-            one, "training_sampler.restarts", "1: restarts are for prediction", self.training_sampler.restarts
-        )
-        limited = not self.mask_divergent or self.training_sampler.max_step_norm is not None
+        wanted = "1: restarts are for prediction"
+        require_setting(chain.restarts == 1, "training_sampler.restarts", wanted, chain.restarts)
+        limited = not self.mask_divergent or chain.max_step_norm is not None
         wanted = "False without training_sampler.max_step_norm (try .1)"
         require_setting(limited, "mask_divergent", wanted, self.mask_divergent)
         most = self.max_divergent_fraction
@@ -208,7 +205,7 @@ class SetRiskSettings(EnergyMethodSettings):
     descent: DescentSettings = field(default_factory=DescentSettings)
     """The descent that is unrolled in training."""
     sampler: DescentSettings | None = None
-    """The descent that predicts; None: that of training."""
+    """The descent that predicts; None: the same as in training."""
     supervise: Literal["last", "all"] = "last"
     """last: the loss is the distance of the end of the descent. all: the mean of the distances of the start and
     all iterates (deep supervision)."""

@@ -28,7 +28,7 @@ Values = dict[str, Any]
 
 
 def migrate_run(values: Mapping[str, Any]) -> Values:
-    """Settings of a run, of any schema, as those of the present one; without the schema's number.
+    """Settings of a run of any schema, in the present one and without its number.
 
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
@@ -43,7 +43,7 @@ def migrate_run(values: Mapping[str, Any]) -> Values:
 
 
 def migrate_predictor(values: Mapping[str, Any]) -> Values:
-    """The configuration of a saved predictor, of any schema, as that of the present one.
+    """The configuration of a saved predictor of any schema, in the present one and without its number.
 
     Raises:
         SettingsError: written by a newer version, or with something that was removed.
@@ -53,7 +53,7 @@ def migrate_predictor(values: Mapping[str, Any]) -> Values:
 
 
 def migrate_weights(weights: Mapping[str, Any], schema: int, kind: str) -> dict[str, Any]:
-    """Weights of a saved predictor under the present names; `kind` is that of its method."""
+    """Weights of a saved predictor under the present names; `kind`: the present kind of its method."""
     if schema > 1:
         return dict(weights)
     network = "field.network." if kind == "denoiser" else "energy.network."
@@ -68,7 +68,10 @@ def _migrate(values: Mapping[str, Any], steps: Mapping[int, Callable[[Values], V
     for number, step in steps.items():
         values = step(values) if number >= schema else values
     values = _with_one_length(values)
-    energy = values.get("method", {}).get("energy", {})
+    method = values.get("method")
+    energy = method.get("energy") if isinstance(method, dict) else None
+    if not isinstance(energy, dict):  # left out, or damaged, which `from_json` says
+        return values
     # An energy of another package may have such a setting.
     own = energy.get("kind", "deep-sets") in ("deep-sets", "set-encoder", "pooled-layers")
     if own and energy.get("pooling") == "max":
@@ -241,7 +244,7 @@ def _tspn_from_1(energy: Values, estimator: Values, sampler: Values) -> Values:
 
 
 def _with_sizes(method: Values) -> Values:
-    """Settings of the cardinality, which were called those of sizes."""
+    """Settings of the cardinality, which were named after sizes."""
     names = {"sizes": "cardinality", "size_weight": "cardinality_weight", "size_hidden": "cardinality_hidden"}
     method = _renamed(method, names)
     return method | ({"cardinality": "predicted"} if method.get("cardinality") == "first" else {})

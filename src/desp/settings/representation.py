@@ -24,8 +24,8 @@ class RepresentationSettings(Checked):
     """With zero padding an element is present if all its features are above the threshold, or if any one is
     beyond +-threshold."""
     max_size: int | None = None
-    """Largest set to predict; that of the data if None; fixed by the task for Polygons, Digits, set-MNIST, CLEVR,
-    CelebA and pedestrians."""
+    """Largest set to predict; None: the largest set of the data. Polygons, Digits, set-MNIST, CLEVR, CelebA and
+    pedestrians fix it."""
     scaling: Literal["auto", "standard", "none"] = "auto"
     """auto: element features that leave [-.05, 1.05], or span less than .2, are scaled to [0, 1] (constant ones
     are moved to 1/2), and back in predictions. standard: every feature is scaled to mean 1/2 and standard
@@ -34,7 +34,7 @@ class RepresentationSettings(Checked):
     are scaled as by auto. Both scale all boxes, as centre, width and height."""
 
     @property
-    def scaled(self) -> "Scaled":
+    def scaled(self) -> Scaled:
         """`scaling` as a truth value, but for ``standard``: auto is True, none is False."""
         return "standard" if self.scaling == "standard" else self.scaling == "auto"
 

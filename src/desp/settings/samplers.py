@@ -8,8 +8,9 @@ from desp.settings.base import Variant, require_not_negative, require_positive, 
 Aggregate = Literal["lowest", "mean"]
 
 BEST_OF = 40
-"""So many predictions are made for one best set, unless another number is given: their medoid, or of boxes the
-most confident ones. The more there are, the nearer is the medoid to the middle of the distribution."""
+"""How many predictions are made for one best set, unless another number is given. The best set is their medoid,
+or the most confident boxes of all. The more predictions, the nearer the medoid is to the middle of the
+distribution."""
 
 
 def default_samples(*, best: bool, deterministic: bool) -> int:
@@ -39,13 +40,13 @@ class SamplerSettings(Variant):
 
     @property
     def follows_distribution(self) -> bool:
-        """Whether sets are drawn as often as the model holds them for probable, or nearly so; else probable ones
-        are preferred."""
+        """Whether sets are drawn about as often as they are probable under the model; else probable ones are
+        preferred."""
         return True
 
     @property
     def single_chain(self) -> "SamplerSettings | None":
-        """The same with a single chain for each set, where a set is made of several; None: it is not."""
+        """The same with a single chain for each set; None: it has one already, or no chains."""
         return None
 
 
@@ -61,7 +62,8 @@ class LangevinSettings(SamplerSettings):
     noise_scale: float = 0.015
     """Standard deviation of the noise of one step, for features scaled to about [0, 1]."""
     final_noise_scale: float | None = None
-    """That of the last stochastic step, if there are several; between, it decays geometrically. None: constant."""
+    """Noise scale of the last stochastic step, if there are several; until then the scale decays geometrically.
+    None: constant."""
     step_size: float = 1.0
     """Factor on the gradient."""
     noise_first: bool = True
@@ -124,10 +126,10 @@ class LangevinSettings(SamplerSettings):
 @SamplerSettings.register("edm")
 @dataclass(frozen=True)
 class EDMSettings(SamplerSettings):
-    """Sampler: that of Karras et al. (2022), from noise to sets along the probability-flow ODE."""
+    """Sampler of Karras et al. (2022): from noise to sets along the probability-flow ODE."""
 
     steps: int = 20
-    """Number of steps: so many noise levels from sigma_max to sigma_min, then 0."""
+    """Number of steps, and of noise levels from sigma_max to sigma_min; the last step ends at 0."""
     order: Literal[1, 2] = 2
     """1: Euler, one denoiser evaluation a step. 2: Heun, two of them, and far more accurate."""
     sigma_max: float = 20.0
@@ -184,8 +186,9 @@ class LabelSamplerSettings(SamplerSettings):
 
     has_steps: ClassVar[bool] = False
     min_probability: float | None = None
-    """None: K independent samples. A number: the most probable answers, each once, as far as they are at least so
-    probable; where fewer than K are, the most probable one takes the other places. Above .5: that one alone."""
+    """None: K independent samples. A number: the most probable answers, each once, that have at least this
+    probability; where these are fewer than K, the most probable one takes the other places. Above .5: the most
+    probable one alone."""
 
     def __post_init__(self) -> None:
         least = self.min_probability

@@ -104,8 +104,9 @@ class FilesSettings(TaskSettings):
     """Fraction of examples held out for the test set; as many again, but at most 200 and at most a fifth of the
     rest, for validation."""
     split: Literal["inputs", "examples"] = "inputs"
-    """How examples are held out. inputs: those of equal inputs together, so that held-out inputs are never trained
-    on (unless all inputs are equal: then one by one). examples: one by one; for inputs that are a few labels."""
+    """How examples are held out. inputs: examples of equal inputs together, so that held-out inputs are never
+    trained on (unless all inputs are equal: then one by one). examples: one by one; for inputs that are a few
+    labels."""
     image_size: int = 0
     """Resize images that are named in a file to this width and height (stretched; the aspect ratio is not kept);
     boxes must then be normalised by width and height of the image. 0: all images must have one size."""
@@ -258,8 +259,8 @@ class CelebaSettings(FilesOrSyntheticSettings):
 
     synthetic_source: ClassVar[str] = "simulated"
     source: CelebaSource = "files"
-    """files: faces of CelebA, whose features `desp data celeba` makes. simulated: items with attributes about as
-    frequent as those of the faces, and made-up features."""
+    """files: faces of CelebA, whose features `desp data celeba` makes. simulated: items with made-up features, and
+    attributes about as frequent as in CelebA."""
     feature_noise: float = 0.0
     """Augmentation: standard deviation of noise on training features, in units of the standard deviation of each.
     Features of faces that their network was trained on are sharper than those of new ones."""
@@ -296,13 +297,13 @@ class PedestriansSettings(FilesOrSyntheticSettings):
     mirrored at random."""
     largest_noise: float = 0.0
     """Augmentation: in half of the training windows, the observed positions have noise with a standard deviation
-    of up to so many metres: some recordings are smoothed, others have the noise of a tracker; 0: no noise."""
+    of up to this many metres: some recordings are smoothed, others have the noise of a tracker; 0: no noise."""
     people_in_training: int | None = None
-    """Of training windows with more people, so many are drawn at random. It spares time, as few windows are full.
-    None: all of them."""
+    """Most people in a training window: where there are more, this many are drawn at random. It saves time, as few
+    windows are full. None: all of them."""
     drawn: int = 160
-    """In tests, how many predictions are drawn for each window. Scored are the centres of twenty clusters of them,
-    but for the energy score, which is of twenty drawn ones; with 20, the drawn predictions themselves."""
+    """In tests, how many predictions are drawn for each window. The centres of twenty clusters of them are scored,
+    but for the energy score, which is of twenty drawn ones; with 20, all scores are of the drawn predictions."""
 
     def fetch_command(self, location: str) -> str:
         """`desp data` knows where the recordings come from."""
@@ -313,6 +314,6 @@ class PedestriansSettings(FilesOrSyntheticSettings):
         require_setting(other, "validation_scene", "another scene than the one tested on, or None", self.scene)
         require_setting(self.drawn >= 20, "drawn", "at least 20", self.drawn)
         require_setting(self.largest_scale >= 1, "largest_scale", "at least 1", self.largest_scale)
-        require_setting(self.largest_noise >= 0, "largest_noise", "at least 0", self.largest_noise)
+        require_not_negative(self, "largest_noise")
         people = self.people_in_training
         require_setting(people is None or people >= 1, "people_in_training", "at least 1, or None", people)

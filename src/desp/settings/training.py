@@ -7,7 +7,7 @@ from desp.settings.base import require_not_negative, require_positive, require_s
 from desp.settings.types import Checked
 
 SMALLEST_BATCH = 16
-"""What `elements_per_batch` leaves of a batch at least, where it was larger."""
+"""The smallest batch that `elements_per_batch` makes of a larger one."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,19 @@ class TrainingSettings(Checked):
     ema_decay: float | None = 0.995
     """Decay of the exponential moving average (EMA) of weights, used in prediction; None: no averaging."""
     validate_every: int = 0
-    """Steps between validations; the last weights are validated, too, and with steps None those after an eighth, a
-    quarter and half of so many steps. 0: never. In Python, 0 stands for about ten validations (every steps // 10
-    steps, and at the end) if `fit` is given `validation_data` or `validation`; without one of them it validates
-    only with the default method and no training settings, on data with a length, as it then holds out a tenth
-    itself."""
+    """Steps between validations; the last weights are validated, too, and with steps None the weights after an
+    eighth, a quarter and half of this many steps. 0: never. In Python, 0 stands for about ten validations (every
+    steps // 10 steps, and at the end) if `fit` is given `validation_data` or `validation`; without one of them it
+    validates only with the default method and no training settings, on data with a length, as it then holds out a
+    tenth itself."""
     patience: int | None = None
     """Stop after this many validations without improvement; None: never. With steps None: validations in a row
     whose improvement is within the standard error, spanning at least a third of the steps so far; None: 10."""
     validation_mode: Literal["min", "max"] = "min"
-    """Whether a smaller or a larger validation score is better. Of all tasks and of `validation_data` a smaller
+    """Whether a smaller or a larger validation score is better. For all tasks and for `validation_data` a smaller
     one is; max is for `validation` functions of your own."""
     keep: Literal["best", "last"] = "best"
-    """Which weights are kept where there is validation. best: those of the best score. last: the last ones, unless
+    """Which weights are kept where there is validation. best: the ones of the best score. last: the last, unless
     an earlier checkpoint is better by two standard errors of the difference. That needs a validation score of each
     example; of a single score the noise is not known, and any better one counts."""
     calibrate_cardinality: bool = False
@@ -75,7 +75,7 @@ class TrainingSettings(Checked):
         require_positive(self, "batch_size", "checkpoint_every", "log_every", "learning_rate")
         self._check_length()
         require_not_negative(self, "warmup_steps", "validate_every", "data_workers")
-        valid_betas = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
+        valid_betas = all(0 <= beta < 1 for beta in self.betas)
         require_setting(valid_betas, "betas", "two numbers of at least 0 and below 1", self.betas)
         valid_clip = self.clip_norm is None or self.clip_norm > 0
         require_setting(valid_clip, "clip_norm", "positive or None", self.clip_norm)

@@ -57,7 +57,7 @@ def plain_value(hint: Any, value: Any, name: str) -> Any:
     """`value` as a field of type `hint` holds it: numbers of numpy become Python's, lists become tuples.
 
     Args:
-        hint: the declared type; of those that settings do not use, anything is accepted.
+        hint: the declared type; a type that no settings of the library have accepts anything.
         value: what was given.
         name: of the setting, for messages.
 

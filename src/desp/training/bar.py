@@ -1,4 +1,4 @@
-"""A progress bar of training, for whoever asks for one."""
+"""A progress bar of training, where one is asked for."""
 
 import time
 

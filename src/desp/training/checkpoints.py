@@ -151,7 +151,7 @@ class CheckpointStore:
 
     @property
     def replaced_best_path(self) -> Path:
-        """Where the best checkpoint that the newest one speaks of is while others get their names."""
+        """Where the former best checkpoint stays until all new files have their names."""
         return self.folder / "best-replaced.safetensors"
 
     @property

@@ -12,7 +12,7 @@ from typing import Literal
 
 from desp.settings import TrainingSettings
 
-# One of so many steps belongs to the decay, at the end.
+# The decay is the last of so many equal parts of the steps.
 DECAY_DIVISOR = 5
 # Standard errors by which an earlier checkpoint must be better than the last one to be kept.
 CLEAR_DIFFERENCE_SE = 2.0

@@ -1,8 +1,7 @@
 """Where training runs, and on how many CPU threads."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
@@ -64,16 +63,16 @@ def _tracking(settings: TrainingSettings, folder: Path | None) -> dict[str, str]
     return {"log_with": "tensorboard", "project_dir": str(folder)}
 
 
-@contextmanager
-def suitable_threads(device: torch.device, batch_size: int, max_size: int, hidden: int) -> Iterator[None]:
+def suitable_threads(
+    device: torch.device, batch_size: int, max_size: int, hidden: int
+) -> AbstractContextManager[None]:
     """One thread where gradients are too small to share out; as many as before afterwards.
 
     Two are no faster there, and where another program takes one of their cores each waits for the other, many
     times slower than one alone.
     """
     small = device.type == "cpu" and batch_size * max_size * hidden**2 < SMALL_GRADIENT
-    with one_thread() if small else nullcontext():
-        yield
+    return one_thread() if small else nullcontext()
 
 
 def one_thread() -> AbstractContextManager[None]:

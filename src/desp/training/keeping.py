@@ -72,7 +72,7 @@ class Keeper:
         if self.best is None:
             # Weights of another step would be wrong where they are of an attempt that failed.
             logger.warning(
-                "%s is not of step %d, of which the newest checkpoint speaks: the best weights until step %d are "
+                "%s is not of step %d, as the newest checkpoint says it is: the best weights until step %d are "
                 "lost. The best ones of the steps that follow are kept.",
                 store.best_path,
                 step,

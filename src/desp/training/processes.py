@@ -34,7 +34,7 @@ def mean_of_processes(accelerator: Accelerator, numbers: dict[str, float]) -> di
 
 
 def broadcast_from_first(accelerator: Accelerator, scores: float | Tensor) -> list[float]:
-    """The score of the first process, or those of its examples, in all processes."""
+    """The score of the first process, or its score of each example, in all processes."""
     values = torch.as_tensor(scores, dtype=torch.float64).reshape(-1)
     if accelerator.num_processes == 1:
         return values.tolist()

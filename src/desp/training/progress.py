@@ -57,11 +57,7 @@ class TrainingCallback:
 
 
 class CallbackGroup(TrainingCallback):
-    """Several callbacks as one, told in their order.
-
-    Args:
-        callbacks: all of them.
-    """
+    """Several callbacks as one, called in their order."""
 
     def __init__(self, *callbacks: TrainingCallback) -> None:
         self.callbacks = callbacks
@@ -74,7 +70,7 @@ class CallbackGroup(TrainingCallback):
 
 
 def joined(*callbacks: TrainingCallback | None) -> TrainingCallback | None:
-    """All of them that there are, told in their order; None if there are none."""
+    """All callbacks that are not None as one, called in their order; None if there are none."""
     there = [item for item in callbacks if item is not None]
     return CallbackGroup(*there) if len(there) > 1 else next(iter(there), None)
 
@@ -119,8 +115,8 @@ def _record(line: bytes) -> dict[str, Any] | None:
 def deferred_signals() -> Iterator[Callable[[], bool]]:
     """While entered, the first SIGINT or SIGTERM only sets a flag; a second one interrupts at once.
 
-    The loop looks at the flag, by what is yielded, between two steps, where everything can be saved. In other
-    threads than the main one, the flag is that of `stop_event`, if there is one.
+    What is yielded reads the flag; the loop calls it between two steps, where everything can be saved. In threads
+    other than the main one, `stop_event` is the flag, if there is one.
     """
     received: list[int] = []
 

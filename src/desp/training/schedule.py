@@ -1,5 +1,7 @@
 """How long training is, when it validates, and at which learning rate."""
 
+import math
+
 from accelerate import Accelerator
 
 from desp.settings import TrainingSettings
@@ -11,7 +13,35 @@ from desp.training.convergence import (
     is_late,
 )
 from desp.training.processes import any_process
-from desp.training.state import TrainingState, learning_rate
+from desp.training.state import TrainingState
+
+
+def learning_rate(step: int, settings: TrainingSettings, end: int | None = None) -> float:
+    """The learning rate of step `step` (counted from 0): linear warm-up, then constant, a cosine to zero, or
+    constant with a linear decay to zero at the end.
+
+    Args:
+        step: which.
+        settings: of the training.
+        end: length of the run, where settings have none; None: not decided yet.
+    """
+    if settings.lr_schedule == "wsd":
+        warm = min((step + 1) / max(settings.warmup_steps, 1), 1.0)
+        return settings.learning_rate * warm * _decay(step, settings.steps or end)
+    if step < settings.warmup_steps:
+        return settings.learning_rate * (step + 1) / settings.warmup_steps
+    if settings.lr_schedule == "constant" or settings.steps is None:
+        return settings.learning_rate
+    length = max(settings.steps - settings.warmup_steps, 1)
+    progress = min((step - settings.warmup_steps) / length, 1.0)
+    return settings.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def _decay(step: int, steps: int | None) -> float:
+    """The factor of the rate: 1, then linearly to zero over the last fifth of `steps`."""
+    if steps is None or step < (start := decay_start(steps)):
+        return 1.0
+    return max(steps - step, 0) / (steps - start + 1)
 
 
 class Schedule:
@@ -60,7 +90,8 @@ class Schedule:
 
     def out_of_patience(self, state: TrainingState) -> bool:
         """Whether patience has run out, which ends a run of known length early."""
-        return self.settings.steps is not None and state.out_of_patience(self.settings.patience)
+        steps, patience = self.settings.steps, self.settings.patience
+        return steps is not None and patience is not None and state.validations_without_improvement >= patience
 
     def look_at_clock(self, state: TrainingState, accelerator: Accelerator) -> bool:
         """Where there is no length: begin the decay, in all processes at the same step, when time is short.

@@ -1,14 +1,12 @@
-"""State of the training loop, learning-rate schedule, and the outcome of training."""
+"""State of the training loop, and the outcome of training."""
 
-import math
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
-from desp.settings import TrainingSettings
-from desp.training.convergence import Ending, StopReason, decay_start
+from desp.training.convergence import Ending, StopReason
 
 
 @dataclass(frozen=True)
@@ -19,7 +17,7 @@ class Window:
     sums: dict[str, float] = field(default_factory=dict)
 
     def plus(self, means: dict[str, float], steps: int) -> "Window":
-        """With `steps` more steps, of which `means` are known."""
+        """With `steps` more steps, whose statistics have these means."""
         sums = {name: self.sums.get(name, 0.0) + steps * value for name, value in means.items()}
         return Window(self.steps + steps, {**self.sums, **sums})
 
@@ -60,10 +58,6 @@ class TrainingState:
             ending["stop_reason"] = ending.pop("verdict")
         parts = {"window": Window(**saved.get("window", {})), "ending": Ending(**ending)}
         return cls(**{**saved, **parts})
-
-    def out_of_patience(self, patience: int | None) -> bool:
-        """Whether validation has not improved for `patience` validations."""
-        return patience is not None and self.validations_without_improvement >= patience
 
 
 @dataclass(frozen=True)
@@ -114,31 +108,3 @@ class TrainingOutcome:
             "stopped_early": self.stopped_early,
             "rollbacks": self.rollbacks,
         }
-
-
-def learning_rate(step: int, settings: TrainingSettings, end: int | None = None) -> float:
-    """The learning rate of step `step` (counted from 0): linear warm-up, then constant, a cosine to zero, or
-    constant with a linear decay to zero at the end.
-
-    Args:
-        step: which.
-        settings: of the training.
-        end: length of the run, where settings have none; None: not decided yet.
-    """
-    if settings.lr_schedule == "wsd":
-        warm = min((step + 1) / max(settings.warmup_steps, 1), 1.0)
-        return settings.learning_rate * warm * _decay(step, settings.steps or end)
-    if step < settings.warmup_steps:
-        return settings.learning_rate * (step + 1) / settings.warmup_steps
-    if settings.lr_schedule == "constant" or settings.steps is None:
-        return settings.learning_rate
-    length = max(settings.steps - settings.warmup_steps, 1)
-    progress = min((step - settings.warmup_steps) / length, 1.0)
-    return settings.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
-
-
-def _decay(step: int, steps: int | None) -> float:
-    """1, then linearly to zero over the last steps of so many."""
-    if steps is None or step < (start := decay_start(steps)):
-        return 1.0
-    return max(steps - step, 0) / (steps - start + 1)
