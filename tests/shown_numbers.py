@@ -1,8 +1,10 @@
 """What a page shows, and what is recorded: helpers of tests that compare them."""
 
+import json
 import re
 import statistics
 from pathlib import Path
+from typing import Any
 
 from desp.results import read_results
 
@@ -13,6 +15,11 @@ COMPARED_SPANS: set[tuple[str, int, int]] = set()
 """Where the numbers stand that tests of pages have compared so far: the page, and places in its `flat` text."""
 COMPARED_TABLES: set[str] = set()
 """Heads of the tables that tests of pages have read so far."""
+
+
+def record(path: str) -> Any:
+    """A file in `results/`."""
+    return json.loads((RESULTS / path).read_text(encoding="utf-8"))
 
 
 def page(name: str) -> str:

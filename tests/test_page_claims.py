@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,7 +48,9 @@ def parameters(test: Callable[..., None]) -> Iterator[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def compared() -> None:
     """Run all tests of pages, which note what they compare."""
-    for name in ("test_page_numbers", "test_page_sentences", "test_page_mnist"):
+    for name in sorted(path.stem for path in Path(__file__).parent.glob("test_page_*.py")):
+        if name == Path(__file__).stem:
+            continue
         for found, test in inspect.getmembers(import_module(name), inspect.isfunction):
             if found.startswith("test_"):
                 for arguments in parameters(test):

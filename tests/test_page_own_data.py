@@ -1,0 +1,68 @@
+"""Numbers on the page that scores the defaults are those of the recorded files."""
+
+import re
+from typing import Any
+
+from shown_numbers import RESULTS, flat, numbers, record
+
+
+def own_data(folder: str = "own-data") -> dict[str, Any]:
+    """The records of a folder, by problem."""
+    return {path.stem: record(f"{folder}/{path.name}") for path in sorted((RESULTS / folder).glob("*.json"))}
+
+
+def scores(system: str, metric: str, folder: str = "own-data") -> dict[str, float]:
+    return {problem: item["systems"][system][metric] for problem, item in own_data(folder).items()}
+
+
+def test_problems_whose_single_answer_of_the_mlp_is_nearer() -> None:
+    shown = numbers(
+        r"nearer on `events`, `sensors`, `incomes` and the held-out `baskets`, by (\d+), (\d+), (\d+) and (\d+) %",
+        "docs/own-data-benchmark.md",
+    )
+    mlp, desp = (scores(system, "best_error") for system in ("mlp", "desp"))
+    nearer = {problem: 1 - mlp[problem] / desp[problem] for problem in desp}
+    named = ("events", "sensors", "incomes", "baskets")
+    assert {problem for problem, share in nearer.items() if share > 0} == set(named)
+    assert shown == [round(100 * nearer[problem]) for problem in named]
+
+
+def test_calibration_on_own_data() -> None:
+    pattern = (
+        r"is (\.\d+) on `ellipse` \(of 50 test examples\), (\.\d+) on `divisors`, (\.\d+) on `roots`, (\.\d+) "
+        r"on `few` and (\.\d+) on `sensors`, and at most (\.\d+) on the others\. "
+        r"The oracle, whose errors are chance, has (\.\d+) to (\.\d+)"
+    )
+    *shown, most, lowest, highest = numbers(pattern, "docs/own-data-benchmark.md")
+    named = ("ellipse", "divisors", "roots", "few", "sensors")
+    errors = scores("desp", "calibration_error")
+    assert shown == [round(errors.pop(problem), 2) for problem in named]
+    assert most == round(max(errors.values()), 2)
+    oracles = scores("oracle", "calibration_error").values()
+    assert [lowest, highest] == [round(min(oracles), 2), round(max(oracles), 2)]
+
+
+def test_verdicts_on_own_data() -> None:
+    text = flat("docs/own-data-benchmark.md")
+    assert "clearly better than 10-NN on eight**, and ties on `sensors`. On the five others it ties" in text
+    assert "was clearly better on seven of 14 and worse on none (`seed3/`)" in text
+    for folder, best, ties in (("own-data", 8, 6), ("own-data/tried/seed3", 7, 7)):
+        verdicts = [item["verdict"] for item in own_data(folder).values() if not item["held_out"]]
+        assert (verdicts.count("clearly better"), verdicts.count("tie"), len(verdicts)) == (best, ties, 14)
+        assert {item["verdict"] for item in own_data(folder).values() if item["held_out"]} == {"clearly better"}
+
+
+def test_single_answers_where_one_set_is_right() -> None:
+    least, most = numbers(
+        r"nearer than the MLP's, by (\d+) % \(`clusters`\) to (\d+) % \(`useless`\)", "docs/own-data-benchmark.md"
+    )
+    problems = ("roots", "boxes", "few", "useless", "clusters", "spectra", "divisors", "stars", "ellipse")
+    mlp, desp = (scores(system, "best_error") for system in ("mlp", "desp"))
+    gains = {name: round(100 - 100 * desp[name] / mlp[name]) for name in problems}
+    assert [least, most] == [gains["clusters"], gains["useless"]] == [min(gains.values()), max(gains.values())]
+
+
+def test_runs_that_were_out_of_time() -> None:
+    ((named,),) = [re.findall(r"after five minutes \((.*?)\)", flat("docs/own-data-benchmark.md"))]
+    late = [name for name, item in own_data().items() if item["systems"]["desp"]["verdict"] == "out of time"]
+    assert sorted(re.findall(r"`(\w+)`", named)) == late
