@@ -6,7 +6,7 @@ import statistics
 from typing import Any
 
 from desp.recipes import get_recipe
-from shown_numbers import RECORDED, RESULTS, flat, mean, numbers, page, record, rows_with, same
+from shown_numbers import RECORDED, RESULTS, about, flat, mean, numbers, page, published, record, rows_with, same
 
 
 def test_recorded_results_of_celeba() -> None:
@@ -122,3 +122,76 @@ def test_steps_of_the_recorded_runs_on_celeba() -> None:
     stopped = steps["desp-paper"] + steps["tagger"]
     assert [fewest, most] == [min(stopped), max(stopped)]
     assert set(steps["likelihood"]) == {likelihood} == {longest}
+
+
+def test_the_tagger_beside_desp() -> None:
+    *f1, precision = numbers(
+        r"F1 is higher by (\.\d+) on all sets and by (\.\d+) on ambiguous ones\. The paper has (\.\d+) and "
+        r"(\.\d+), at equal precision; here the tagger's precision is higher by (\.\d+)\.",
+        "docs/celeba.md",
+    )
+
+    def ahead(metric: str) -> float:
+        of_both = [mean(f"celeba-{name}", "10-000-faces", "raw", metric)[0] for name in ("desp-paper", "tagger")]
+        return of_both[0] - of_both[1]
+
+    def ahead_in_paper(task: str, metric: str) -> float:
+        return published(task, "desp", metric)[0] - published(task, "tagger", metric)[0]
+
+    in_paper = [about(ahead_in_paper(task, "f1"), 2) for task in ("all", "ambiguous")]
+    assert f1 == [about(ahead("f1"), 2), about(ahead("ambiguous/f1"), 2), *in_paper]
+    assert precision == about(-ahead("precision"), 2)
+    assert abs(ahead_in_paper("all", "precision")) < published("all", "desp", "precision")[1]
+
+
+def test_settings_of_the_oracle_rule() -> None:
+    shown = numbers(
+        r"Answers of a probability of at least (\.\d+) are predicted; this threshold and a factor on the logits "
+        r"\((\d\.\d)\) have the highest F1",
+        "docs/celeba.md",
+    )
+    scores = record("celeba/rule.json")["scores"]
+    assert shown == [scores["threshold"], scores["factor"]]
+
+
+def test_how_features_were_compared() -> None:
+    seed, least = numbers(
+        r"validation sets, one seed \((\d)\), with answers of probability (\.\d+) or more", "docs/celeba.md"
+    )
+    rows = [row for row in record("celeba/choices.json")["rows"] if "likelihood" in row["settings"]["recipe"]]
+    assert {row["seed"] for row in rows} == {seed}
+    assert all(f"min_probability {least}" in row["scores"] for row in rows)
+    noises = numbers(
+        r"tried for it: (\d) and (\d), with four views also (\d), cross-fitted (\.\d), (\.\d) and (\d)\.",
+        "docs/celeba.md",
+    )
+    names = ("b-n1", "b-n2", "b-n3", "c-n0", "c-n05", "c-n1")
+    assert noises == [choices("choices")[name]["settings"]["task"]["feature_noise"] for name in names]
+
+
+def test_how_faces_are_split() -> None:
+    shown = numbers(r"Else (\d+) % train, (\d+) % validate and (\d+) % test", "docs/celeba.md")
+    splits = {item["details"]["split"] for item in RECORDED if item["table"] == "celeba"}
+    assert splits == {"/".join(f"{number:.0f}" for number in shown)}
+
+
+def test_sizes_of_what_is_cached() -> None:
+    """Of 202,599 faces, 162,770 of which train with four views."""
+    (images,) = numbers(r"\(M, 3, 96, 96\) bytes \| ([\d.]+) GB", "docs/celeba.md")
+    (features,) = numbers(r"\(M, 512\), 16 bits each; .*? \| ([\d.]+) GB", "docs/celeba.md")
+    assert images == about(202_599 * 3 * 96 * 96 / 1e9, 1)
+    assert features == about((202_599 + 3 * 162_770) * 512 * 2 / 1e9, 1)
+
+
+def test_training_takes_less_than_a_minute() -> None:
+    assert "Training took less than a minute for each run; nine shared one H200" in flat("docs/celeba.md")
+    runs = [item["training"] for item in RECORDED if item["table"] == "celeba"]
+    assert (len(runs), {run["device"] for run in runs}) == (9, {"NVIDIA H200"})
+    assert max(run["seconds"] for run in runs) < 60
+
+
+def test_recall_is_lowest_without_noise() -> None:
+    assert "Without noise there is one answer, and recall is lowest" in flat("docs/celeba.md")
+    for seed in (0, 1, 2):
+        rows = record(f"ablations/celeba-desp-paper-10-000-faces-seed{seed}.json")["rows"]
+        assert min(rows, key=lambda row: row["recall"])["ratio"] == 0

@@ -5,7 +5,7 @@ import statistics
 import pytest
 
 from desp.results import read_results
-from shown_numbers import RECORDED, RESULTS, flat, numbers, page, record, rows_with
+from shown_numbers import RECORDED, RESULTS, about, flat, numbers, page, published, record, rows_with
 
 
 def test_weights_of_two_recipes() -> None:
@@ -48,6 +48,10 @@ def test_ten_seeds_of_the_fast_recipes() -> None:
     head = "| recipe | score, returned sets | raw | to compare with | standard deviation over seeds | raw |"
     _, *rows = rows_with(page("docs/methods.md"), head)
     assert [row[0] for row in rows] == ["`polygons-desp-fast`", "`digits-desp-fast`"]
+    real = {item["real_data"]["score"] for item in RECORDED if item["task"] == "digits"}
+    in_paper = published("polygons", "desp", "score")[0]
+    for (*_, reference), value in zip([row[:4] for row in rows], (in_paper, statistics.fmean(real)), strict=True):
+        assert float(reference.split(": ")[1]) == about(value, 6)
     for name, returned, raw, _, *spreads in rows:
         shown = {"returned": (returned, spreads[0]), "raw": (raw, spreads[1])}
         for scoring, (average, spread) in shown.items():

@@ -5,12 +5,10 @@ import re
 import pytest
 
 from desp.results import metric_facts
-from shown_numbers import RECORDED, ROOT, flat, page
+from shown_numbers import PAGES, RECORDED, ROOT, flat, page
 
 
-@pytest.mark.parametrize(
-    "name", ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
-)
+@pytest.mark.parametrize("name", PAGES)
 def test_recorded_files_that_pages_name_are_there(name: str) -> None:
     named = re.findall(r"`(results/[\w./-]+)`", page(name))
     missing = [path for path in named if not (ROOT / path).exists()]
