@@ -190,6 +190,14 @@ def test_training_takes_less_than_a_minute() -> None:
     assert max(run["seconds"] for run in runs) < 60
 
 
+def test_how_many_sets_are_scored() -> None:
+    (sets,) = numbers(
+        r"Means of three seeds \(0 to 2\), ([\d,]+) test sets, ten predictions for each", "docs/celeba.md"
+    )
+    details = [item["details"] for item in RECORDED if item["table"] == "celeba"]
+    assert {(found["sets"], found["samples"]) for found in details} <= {(sets, 10), (sets, 1)}
+
+
 def test_recall_is_lowest_without_noise() -> None:
     assert "Without noise there is one answer, and recall is lowest" in flat("docs/celeba.md")
     for seed in (0, 1, 2):

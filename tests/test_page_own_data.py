@@ -89,15 +89,15 @@ def test_five_true_ties() -> None:
 
 
 def test_the_unit_of_features() -> None:
-    (width,) = numbers(r"\(90th − 10th percentile\) / (\d\.\d+) of its values", PAGE)
+    (width,) = numbers(r"\(90th . 10th percentile\) / (\d\.\d+) of its values", PAGE)
     assert width == about(2 * NormalDist().inv_cdf(0.9), 3)
 
 
 def test_single_answers_of_ten_samples() -> None:
     """With seed 3, where one set is right."""
     (least,) = numbers(
-        r"farther from the truth than the MLP's by more than (\d+) % on `boxes` and `clusters`, and on the held-out "
-        r"`stars`",
+        r"farther from the truth than the MLP's by more than (\d+) % on `boxes` and `clusters`, and on the "
+        r"held-out `stars`",
         PAGE,
     )
     mlp, desp = (scores(system, "best_error", "own-data/tried/seed3") for system in ("mlp", "desp"))
