@@ -1,18 +1,29 @@
 """What a page shows, and what is recorded: helpers of tests that compare them."""
 
+import json
 import re
 import statistics
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from desp.paper.published import PUBLISHED
 from desp.results import read_results
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 RECORDED = read_results(RESULTS)
+PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 COMPARED_SPANS: set[tuple[str, int, int]] = set()
 """Where the numbers stand that tests of pages have compared so far: the page, and places in its `flat` text."""
 COMPARED_TABLES: set[str] = set()
 """Heads of the tables that tests of pages have read so far."""
+
+
+def record(path: str) -> Any:
+    """A file in `results/`."""
+    return json.loads((RESULTS / path).read_text(encoding="utf-8"))
 
 
 def page(name: str) -> str:
@@ -44,6 +55,19 @@ def same(shown: str, value: float) -> bool:
     """Whether a number is the value, rounded as it is shown."""
     places = len(shown.partition(".")[2])
     return abs(float(shown) - value) <= 0.5000001 * 10**-places
+
+
+def about(value: float, places: int = 0) -> Any:
+    """Equal to all numbers that are the value, rounded to some places."""
+    return pytest.approx(value, abs=0.5000001 * 10**-places)
+
+
+def published(task: str, system: str, metric: str) -> tuple[float, float]:
+    """The paper's number and the ± printed with it."""
+    cell = (task, system, metric)
+    ((value, spread),) = [table.published[cell] for table in PUBLISHED if cell in table.published]
+    assert spread is not None
+    return value, spread
 
 
 def numbers(pattern: str, name: str) -> list[float]:
