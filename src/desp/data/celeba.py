@@ -95,7 +95,7 @@ def load_celeba(data_dir: str | Path | None = None) -> CelebaData:
         feature_settings=facts.settings,
         logits={part: features.logits[part].float() for part in PARTS},
         scores=facts.scores,
-        skips=Skips(facts.skips["counts"], facts.skips["examples"]),
+        skips=Skips(**facts.skips),
     )
 
 

@@ -1,7 +1,8 @@
 """CelebA's faces: decoded once, with all their attributes, in three parts."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -12,8 +13,7 @@ from torch import Tensor
 from desp.data.celeba_files import CelebaFiles, celeba_files
 from desp.data.celeba_lists import PARTS, Part, read_attributes, read_partition
 from desp.data.folders import cache_roots
-from desp.data.image_cache import CHUNK, COMPLETE, Progress, cached_in, complete, decode_images, map_images
-from desp.data.images import Bytes, read_image
+from desp.data.image_cache import COMPLETE, Progress, cached_in, complete, decode_images, map_images
 from desp.data.skips import Skips
 from desp.errors import DataError
 from desp.randomness import make_generator
@@ -144,27 +144,19 @@ def _load(folder: Path) -> _Cached | None:
     try:
         known = json.loads((folder / COMPLETE).read_bytes())
         images, names = map_images(folder), tuple(known["names"])
-        skips = Skips(known["skips"]["counts"], known["skips"]["examples"])
+        skips = Skips(**known["skips"])
     except (OSError, EOFError, ValueError, KeyError, TypeError):
         return None
     return (images, names, skips) if len(images) == len(names) else None
 
 
 def _build(folder: Path, files: CelebaFiles, progress: Progress | None) -> None:
-    def tell(done: int, total: int) -> None:
-        if progress:
-            progress("decoding", done, total)
-
     paths = [files.image_folder / name for name in files.images]
-    unusable = decode_images(folder, paths, SIDE, _decoded, CHUNK, tell)
+    unusable = decode_images(folder, paths, SIDE, partial(progress, "decoding") if progress else None)
     skips = Skips()
     for number, (reason, detail) in sorted(unusable.items()):
         skips.add(reason, f"{files.images[number]} ({detail})")
     if len(unusable) == len(paths):
         raise DataError(f"None of the images can be used: {skips.summary()}. Get them anew.")
     names = [name for number, name in enumerate(files.images) if number not in unusable]
-    complete(folder, {"names": names, "skips": {"counts": skips.counts, "examples": skips.examples}})
-
-
-def _decoded(path: Path) -> Bytes:
-    return read_image(path, SIDE)
+    complete(folder, {"names": names, "skips": asdict(skips)})
