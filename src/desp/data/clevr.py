@@ -76,8 +76,10 @@ class ImageTable:
 def elements_of(
     boxes: Float[Tensor, "m n 4"], states: Float[Tensor, "m n 18"], target: ClevrTarget
 ) -> Float[Tensor, "m n d"]:
-    """What the elements of sets hold: boxes, states, or one behind the other."""
-    return {"boxes": boxes, "state": states}.get(target, torch.cat([boxes, states], dim=-1))
+    """The features of the target: boxes, states, or both."""
+    if target == "objects":
+        return torch.cat([boxes, states], dim=-1)
+    return boxes if target == "boxes" else states
 
 
 @dataclass(frozen=True)

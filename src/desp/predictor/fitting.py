@@ -24,7 +24,7 @@ from desp.methods import Method
 from desp.precision import matmul_precision
 from desp.predictor.as_run import begin_run, finish_run
 from desp.predictor.checks import batch_of_inputs, check_aligned_sizes
-from desp.predictor.energy_score import VALIDATION_EXAMPLES, VALIDATION_SAMPLES, energy_scores, mean_energy_score
+from desp.predictor.energy_score import VALIDATION_EXAMPLES, VALIDATION_SAMPLES, energy_scores
 from desp.randomness import make_generator
 from desp.settings import DataDescription, MethodSettings, TrainingSettings
 from desp.settings.own_data import is_own_data_method, own_data_training
@@ -87,12 +87,16 @@ def validation_batch(data: Any, shape: DataShape) -> Batch | None:
 def energy_score_validation(
     examples: Batch | None, seed: int, training: TrainingSettings
 ) -> "Callable[[SetPredictor], float | Tensor] | None":
-    """The energy score on examples, by which the best weights are kept: of each where training looks at the noise,
-    else their mean; None without any."""
+    """The validation by energy scores: one for each example where training needs them, else their mean; None
+    without examples."""
     if examples is None:
         return None
-    score = energy_scores if training.needs_score_per_example else mean_energy_score
-    return lambda predictor: score(predictor, examples, VALIDATION_SAMPLES, seed)
+
+    def validate(predictor: "SetPredictor") -> float | Tensor:
+        scores = energy_scores(predictor, examples, VALIDATION_SAMPLES, seed)
+        return scores if training.needs_score_per_example else float(scores.mean())
+
+    return validate
 
 
 def default_training(method: MethodSettings) -> TrainingSettings:

@@ -20,7 +20,7 @@ from desp.data.inputs import read_input
 from desp.errors import SettingsError
 from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
-from desp.predictor.energy_score import mean_energy_score_from_distances
+from desp.predictor.energy_score import energy_scores_from_distances
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import Scaled, TaskSettings, TrainingSettings
@@ -223,7 +223,7 @@ class Task(ABC):
                 `samples`, which must be at least 2.
             examples: from `validation_batch`.
         """
-        return mean_energy_score_from_distances(setup.distances(examples, setup.samples))
+        return float(energy_scores_from_distances(setup.distances(examples, setup.samples)).mean())
 
     def validation(self, seed: int) -> Callable[[SetPredictor], float] | None:
         """The score by which the best weights are kept, on the number of examples of the protocol `full`.

@@ -300,9 +300,7 @@ class CelebaTask(Task):
     def predict(self, setup: EvaluationSetup, x: Tensor, name: str) -> tuple[Bool[Tensor, "b k n"], float]:
         """Inliers of ten predictions, on the CPU, and the mean energy of the predictions."""
         predictor, found, energies = setup.predictor, [], []
-        # What is deterministic gives the same answer every time.
-        same = (setup.sampler or predictor.method_settings).deterministic
-        samples = 1 if same else PREDICTIONS
+        samples = setup.independent_samples(PREDICTIONS)
         for first in range(0, len(x), SETS_AT_ONCE):
             some = x[first : first + SETS_AT_ONCE]
             code, raw = setup.sample([some], samples, name, first)

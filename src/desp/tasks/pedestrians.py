@@ -217,9 +217,7 @@ class PedestriansTask(Task):
         The energy score is that of samples in both: it is proper for independent predictions alone, and centres
         of clusters, which keep away from each other, would be rewarded for that."""
         windows = self.scored_windows(setup.protocol)
-        # What is deterministic gives the same answer every time.
-        same = (setup.sampler or setup.predictor.method_settings).deterministic
-        count = 1 if same else self.settings.drawn
+        count = setup.independent_samples(self.settings.drawn)
         drawn, energy = self._draw(setup, windows.x, count, "test chains")
         kept = min(PREDICTIONS, count)
         setup.tell("scoring", len(windows.x), len(windows.x))

@@ -145,6 +145,10 @@ class EvaluationSetup:
         if self.progress:
             self.progress(what, done, of)
 
+    def independent_samples(self, wanted: int) -> int:
+        """How many of `wanted` predictions for one input can differ: 1 where sampling is deterministic."""
+        return 1 if (self.sampler or self.predictor.method_settings).deterministic else wanted
+
     @property
     def collection_size(self) -> int:
         """How many sets a collection has."""
