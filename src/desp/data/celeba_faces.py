@@ -20,13 +20,13 @@ from desp.randomness import make_generator
 
 SIDE = 96
 VERSION = 1
-"""Of how images are decoded; raise it where that changes."""
+"""Version of how images are decoded; raise it when that changes."""
 ALL = 202_599
-"""Images of the whole of CelebA."""
+"""Number of images in the whole of CelebA."""
 SHARES = (0.7, 0.1)
-"""Of images for training and validation where the official split cannot be used; the others are for test."""
+"""Shares of training and validation images where the official split cannot be used; the others are for test."""
 LEAST = 10
-"""Images that can be split at all."""
+"""The fewest images that are split."""
 
 Split = Literal["official", "70/10/20"]
 
@@ -39,8 +39,8 @@ class CelebaFaces:
         files: where they are from.
         names: of the image files.
         images: (M, 3, 96, 96) bytes, whole faces squeezed, memory-mapped: only what is used is read.
-        attributes: (M, A), all that the list has.
-        attribute_names: A of them.
+        attributes: (M, A), all attributes of the list.
+        attribute_names: A names.
         parts: (M,), the place in `PARTS` of the part that a face belongs to.
         split: the official one, or one that was drawn, see `split_images`.
         skips: what cannot be used.
@@ -65,13 +65,13 @@ class CelebaFaces:
 
 
 def read_faces(data_dir: str | Path | None = None, progress: Progress | None = None) -> CelebaFaces:
-    """Read lists, check them, and map the decoded images; the first time they are decoded, which takes a while.
+    """Read and check the lists, and map the decoded images, which are decoded the first time; that takes a while.
 
     The cache is in the data's folder, or in the user's cache folder if nothing can be written there.
 
     Args:
         data_dir: where; see `celeba_folder`.
-        progress: told how far decoding is: a word, images done, of how many.
+        progress: called with "decoding", the number of images done, and of all.
 
     Raises:
         DataError: files are missing, a list is not as it should be, or too few images can be used.
@@ -104,10 +104,10 @@ def celeba_roots(folder: Path) -> tuple[Path, Path]:
 
 
 def split_images(images: tuple[str, ...], official: Int[Tensor, " m"]) -> tuple[Split, Int[Tensor, " m"]]:
-    """The official split if it has images in all its parts, else one that is drawn.
+    """The official split if it has images in all its parts, else a random split.
 
-    That has 70 % for training, 10 % for validation, and the others for test, by a fixed seed: the same images are
-    split alike everywhere.
+    The random split has 70 % for training, 10 % for validation, and the others for test. Its seed is fixed: the
+    same images are split alike everywhere.
 
     Args:
         images: their names, in alphabetical order.
@@ -140,7 +140,7 @@ _Cached = tuple[Tensor, tuple[str, ...], Skips]
 
 
 def _load(folder: Path) -> _Cached | None:
-    """What a folder holds; None if it is not complete, or something in it is damaged."""
+    """The content of a cache folder; None if it is not complete, or something in it is damaged."""
     try:
         known = json.loads((folder / COMPLETE).read_bytes())
         images, names = map_images(folder), tuple(known["names"])

@@ -27,7 +27,7 @@ from desp.errors import DataError
 
 SIDE = 128
 VERSION = 1
-"""Of how a cache is made; raise it where boxes, states or images are made otherwise."""
+"""Version of the cache; raise it when boxes, states or images are made in another way."""
 
 ARRAYS = ("boxes", "states", "sizes")
 
@@ -38,7 +38,7 @@ class CachedSplit:
 
     Attributes:
         images: (M, 3, 128, 128), a memory map: only what is used is read.
-        scenes: M of them.
+        scenes: their M scenes.
     """
 
     images: UInt8[Tensor, "m 3 side side"]
@@ -53,10 +53,10 @@ def cached_split(
     Several processes may ask at once: one builds, the others wait for it.
 
     Args:
-        roots: folders of caches. What is complete in one of them is used, else the first that can be written to.
+        roots: folders of caches. A complete cache in one of them is used; else the first writable one gets it.
         files: of the split.
-        read: gives the scenes, in the order in which they are wanted; called only where they are not cached.
-        progress: told how far it is: split, images done, of how many.
+        read: gives the scenes in the wanted order; called only where they are not cached.
+        progress: called with the split, the number of images done, and of all.
 
     Raises:
         DataError: no image can be used, one cannot be read, or no folder can be written to.
@@ -68,7 +68,7 @@ def cached_split(
 
 
 def _load(folder: Path) -> CachedSplit | None:
-    """What a folder holds; None if it is not complete, or something in it is damaged."""
+    """The content of a cache folder; None if it is not complete, or something in it is damaged."""
     try:
         known = json.loads((folder / COMPLETE).read_bytes())
         images = map_images(folder)

@@ -1,8 +1,8 @@
 """Image files, decoded and squeezed once into a file that is memory-mapped afterwards.
 
-A cache is a folder that is named after the fingerprint of what it is made of: other data have another one. It is
-built in chunks. What a chunk holds is on the disk before ``progress.json`` says so, and ``complete.json`` is
-written last: whenever building ends early, it goes on after the last whole chunk.
+A cache is a folder whose name has the fingerprint of the files that it is made of: other data have another cache.
+It is built in chunks. A chunk is on the disk before ``progress.json`` counts it, and ``complete.json`` is written
+last: if building is interrupted, it goes on after the last whole chunk.
 """
 
 import io
@@ -56,11 +56,11 @@ def cached_in(
     Several processes may ask at once: one builds, the others wait for it.
 
     Args:
-        roots: folders of caches. What is complete in one of them is used, else the first that can be written to.
+        roots: folders of caches. A complete cache in one of them is used; else the first writable one gets it.
         prefix: beginning of the name of the cache's folder; other caches with the same prefix are out of date, and
             removed.
         fingerprint: of the files that the cache is made of; the rest of its name.
-        load: gives what a folder holds; None if it is not complete, or something in it is damaged.
+        load: gives the content of a folder; None if it is not complete, or something in it is damaged.
         build: fills a folder.
 
     Raises:
