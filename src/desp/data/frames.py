@@ -37,7 +37,7 @@ def has_names(value: Any) -> bool:
 
 
 def frame_table(frame: Any, name: str, *, with_id: bool = False) -> Table:
-    """A data frame as a table, `name` in messages; `with_id`: its index becomes the column `id` if there is none."""
+    """A data frame as a table, `name` in messages. `with_id`: its index becomes a column `id` if it has none."""
     columns = check_columns(Path(name), tuple(map(str, frame.columns)))
     indexed = with_id and ID not in columns
     return Table(Path(name), "row", (ID, *columns) if indexed else columns, lambda: _frame_rows(frame, indexed))
