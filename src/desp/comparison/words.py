@@ -67,7 +67,7 @@ def spread_verdict(histogram: Sequence[float], inputs: int, p_value: float | Non
 
 
 def share(value: float) -> str:
-    """A share in percent; 100% and 0% are exact, not rounded."""
+    """A share in percent; 100% and 0% stand for all and none alone."""
     percent = round(100 * value)
     if value < 1 and percent == 100:
         return "over 99%"
@@ -80,8 +80,7 @@ def with_interval(number: str, error: float | None) -> str:
 
 
 def numbers_to_compare(first: float, *others: float) -> list[str]:
-    """Numbers as text with two digits, or with three or four where the first would look the same as another
-    one."""
+    """Numbers with two digits, or with three or four where the first would look the same as another one."""
     texts: list[str] = []
     for digits in (2, 3, 4):
         texts = [f"{value:.{digits}g}" for value in (first, *others)]

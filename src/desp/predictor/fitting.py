@@ -1,4 +1,4 @@
-"""A predictor that was built, trained on a stream of batches."""
+"""Training of a predictor: on a dataset, or on a stream of batches."""
 
 import logging
 from collections.abc import Callable, Sequence, Sized
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 HELD_OUT_DIVISOR = 10
 """One in this many examples, and at most `VALIDATION_EXAMPLES`, is held out if no validation data are given."""
 DEFAULT_VALIDATIONS = 10
-"""About so many validations are in a run whose `validate_every` is 0, if there is something to validate by."""
+"""About this many validations are in a run whose `validate_every` is 0, if there is something to validate by."""
 
 
 def as_dataset(
@@ -100,14 +100,14 @@ def energy_score_validation(
 
 
 def default_training(method: MethodSettings) -> TrainingSettings:
-    """How a method is trained where nothing is said of it: as the recipe `custom` does, if it is that recipe's."""
+    """The training settings if none are given: those of the recipe `custom` for its method, else the defaults."""
     return own_data_training() if is_own_data_method(method) else TrainingSettings()
 
 
 def hold_out(
     predictor: "SetPredictor", dataset: "Dataset[Any] | Sequence[Any]", seed: int
 ) -> "tuple[Dataset[Any] | Sequence[Any], Dataset[Any] | None]":
-    """What to train on, and, where the default training needs it, a tenth, at most 200, to validate on.
+    """The training data, and, if the default training needs it, a tenth of the data, at most 200, for validation.
 
     Equal inputs are on one side, unless the number of different inputs is below ten, or below a tenth of the
     number of examples. Nothing is held out of an iterable dataset, or of very few examples.
@@ -143,8 +143,7 @@ def training_for(
 
 
 def _calibrated(predictor: "SetPredictor", outcome: TrainingOutcome, examples: Batch) -> TrainingOutcome:
-    """With p(n | x) calibrated on examples; checkpoints keep it as it was trained, so a resumed run calibrates it
-    once, too."""
+    """Calibrate p(n | x) on examples. Checkpoints are not calibrated, so this happens once in resumed runs too."""
     method = predictor.method
     x = examples.x.reshape(len(examples.x), *predictor.shape.input_shape).to(predictor.device)
     temperature = method.calibrate_cardinality(predictor.encode(x), examples.sets.sizes.to(predictor.device))
@@ -156,7 +155,7 @@ def _calibrated(predictor: "SetPredictor", outcome: TrainingOutcome, examples: B
 
 
 def _facts(outcome: TrainingOutcome, source: BatchSource, seed: int) -> dict[str, Any]:
-    """What a model card tells of training, as JSON values."""
+    """Facts about training for the model card, as JSON values."""
     dataset: Any = getattr(source, "dataset", None)
     if isinstance(dataset, DataFile):
         dataset = dataset.examples  # each once, however many sets are valid for it

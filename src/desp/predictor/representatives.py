@@ -1,4 +1,4 @@
-"""Few predictions that stand for many: centres of clusters of aligned predictions."""
+"""Few predictions in place of many: centres of clusters of aligned predictions."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""How plausible given sets are for their inputs, and how good predictions are."""
+"""Energies and densities of given sets, and a score of predictions."""
 
 import math
 from typing import TYPE_CHECKING, Any, cast
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ScoringMixin:
-    """What a `SetPredictor` says of sets that are given to it."""
+    """Methods of `SetPredictor` that score given sets."""
 
     @torch.no_grad()
     def energy(self, x: Any, sets: Any) -> Tensor:
