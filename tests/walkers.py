@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from desp.data.pedestrian_files import CHECKSUMS, Rows, file_md5
+from desp.data.mnist_files import file_md5
+from desp.data.pedestrian_files import CHECKSUMS, Rows
 
 
 def straight_walkers(people: int, frames: int, first: int = 0, seed: int = 0) -> Rows:

@@ -75,7 +75,10 @@ def test_input_sets_have_their_own_sizes(write_folder: WriteFolder) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"input_sizes": np.array([2, 3])}, "set 0: its elements must be in the same rows as those of its input"),
+        (
+            {"input_sizes": np.array([2, 3])},
+            "set 0: its elements must be in the same rows as the elements of its input",
+        ),
         ({"input_sizes": np.array([2])}, r"'input_sizes' shape \(2,\), got \(1,\)"),
         ({"input_sizes": np.array([2, 4])}, "'input_sizes' must lie between 0 and 3, the rows of 'inputs'"),
         ({"inputs": np.zeros((2, 3))}, r"input sets must have shape \(M, N, D\), got \(2, 3\)"),

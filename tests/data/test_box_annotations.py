@@ -65,6 +65,18 @@ def voc_text(name: str, *objects: tuple[str, int, int, int, int], size: tuple[in
 # -- COCO ------------------------------------------------------------------------------------------------
 
 
+def test_categories_of_one_name_are_one_class(images: Path) -> None:
+    """Some tools write a category twice, such as a supercategory with its only member; a class has one column."""
+    named = [{"id": 0, "name": "cat"}, {"id": 1, "name": "dog"}, {"id": 2, "name": "cat"}]
+    boxes = [coco_box(1, [0, 0, 40, 20], category) for category in range(3)]
+    found = coco(images, [coco_image(1, "a.png")], boxes, named)
+    assert found.classes == ("cat", "dog")
+    assert [element[4:] for element in found.elements(found.images[0])] == [[1, 0], [0, 1], [1, 0]]
+    alone = coco(images, [coco_image(1, "a.png")], boxes[:1], named[::2])
+    assert (alone.classes, alone.description().categories) == (("cat",), ())
+    assert alone.elements(alone.images[0]) == [[0.0, 0.0, 1.0, 1.0]]
+
+
 def test_coco_boxes_become_corners_and_one_hot_classes(images: Path) -> None:
     found = coco(
         images,
@@ -125,7 +137,7 @@ def test_boxes_are_clipped_or_left_out(
         (3, "the box names an unknown image"),
         (coco_box(1, [5, 5, 3, 3], 99), "the box has an unknown category"),
         (coco_box(1, [5, 5, 3, 3], [3]), "the box has an unknown category"),
-        (coco_box(1, [5, 5, 3, 3], iscrowd=1), "the box is that of a crowd"),
+        (coco_box(1, [5, 5, 3, 3], iscrowd=1), "the box is of a crowd"),
     ],
 )
 def test_boxes_that_cannot_be_used(images: Path, box: Any, reason: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from desp.data import celeba_faces
+from desp.data import image_cache
 from desp.data.celeba_faces import CelebaFaces, read_faces, split_images
 from desp.data.celeba_lists import PARTS
 from desp.data.images import read_image
@@ -80,7 +80,7 @@ def test_broken_images_are_left_out_and_counted(tmp_path: Path) -> None:
 
 
 def test_a_kill_between_chunks_costs_no_whole_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(celeba_faces, "CHUNK", 4)
+    monkeypatch.setattr(image_cache, "CHUNK", 4)
     write_tiny_celeba(tmp_path, 20)
 
     def kill(_: str, done: int, __: int) -> None:
@@ -90,8 +90,10 @@ def test_a_kill_between_chunks_costs_no_whole_chunk(tmp_path: Path, monkeypatch:
     with pytest.raises(KeyboardInterrupt):
         read_faces(tmp_path, kill)
     read: list[str] = []
-    real = celeba_faces._decoded
-    monkeypatch.setattr(celeba_faces, "_decoded", lambda path: (read.append(path.name), real(path))[1])
+    real = image_cache.read_image
+    monkeypatch.setattr(
+        image_cache, "read_image", lambda path, side: (read.append(path.name), real(path, side))[1]
+    )
     check(read_faces(tmp_path), list(range(20)))
     assert sorted(read) == [f"{number:06d}.jpg" for number in range(9, 21)]
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from desp.data import clevr_cache
+from desp.data import clevr_cache, image_cache
 from desp.data.clevr_cache import CachedSplit, cached_split
 from desp.data.clevr_files import split_files
 from desp.data.clevr_scene_file import AnnotatedScenes, read_scenes
@@ -29,7 +29,7 @@ Told = list[tuple[str, int, int]]
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clevr_cache, "CHUNK", 2)
+    monkeypatch.setattr(image_cache, "CHUNK", 2)
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_an_interruption_costs_no_whole_chunk(folder: Path, chunks: int, monkeyp
     assert not list((folder / "cache").glob("train-*/complete.json"))
     read: list[str] = []
     monkeypatch.setattr(
-        clevr_cache, "read_image", lambda path, size: (read.append(path.name), read_image(path, size))[1]
+        image_cache, "read_image", lambda path, size: (read.append(path.name), read_image(path, size))[1]
     )
     check(build(folder), folder)
     assert sorted(read) == [f"CLEVR_train_{index:06d}.png" for index in range(min(2 * chunks, 7), 7)]
@@ -134,8 +134,8 @@ def test_a_crash_at_any_moment_leaves_what_can_be_resumed(folder: Path, monkeypa
     monkeypatch.setattr(os, "fsync", crashing(lambda _: None))
     monkeypatch.setattr(os, "replace", crashing(os.replace))
     monkeypatch.setattr(Path, "unlink", crashing(Path.unlink))
-    monkeypatch.setattr(clevr_cache, "CHUNK", 4)
-    monkeypatch.setattr(clevr_cache, "_decoded", cache(clevr_cache._decoded))
+    monkeypatch.setattr(image_cache, "CHUNK", 4)
+    monkeypatch.setattr(image_cache, "read_image", cache(image_cache.read_image))
     crashes = 0
     while True:
         left, root = crashes + 1, folder / f"cache {crashes}"
@@ -245,7 +245,7 @@ def test_a_file_that_cannot_be_read_now_is_tried_again_later(
             raise DataError(f"{path} cannot be read")
         return read_image(path, size)
 
-    monkeypatch.setattr(clevr_cache, "read_image", failing)
+    monkeypatch.setattr(image_cache, "read_image", failing)
     with pytest.raises(DataError, match=r"000003\.png cannot be read"):
         build(folder)
     monkeypatch.undo()

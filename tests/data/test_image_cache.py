@@ -8,23 +8,30 @@ import numpy as np
 import pytest
 import torch
 
+from desp.data import image_cache
 from desp.data.image_cache import CHUNK, cached_in, complete, decode_images, map_images
 from desp.data.images import UnusableImage
 from desp.errors import StorageError
 
 
-def decode(path: Path) -> "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]":
+def decode(path: Path, side: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]":
     if path.name == "2":
         raise UnusableImage("broken", "it is the second")
-    return np.full((3, 4, 4), int(path.name), dtype=np.uint8)
+    return np.full((3, side, side), int(path.name), dtype=np.uint8)
 
 
 PATHS = [Path(str(number)) for number in range(5)]
 
 
+@pytest.fixture(autouse=True)
+def _made_up_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_cache, "read_image", decode)
+    monkeypatch.setattr(image_cache, "CHUNK", 2)
+
+
 def test_any_side_and_chunk(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    unusable = decode_images(tmp_path, PATHS, 4, decode, 2, lambda *news: told.append(news))
+    unusable = decode_images(tmp_path, PATHS, 4, lambda *news: told.append(news))
     assert unusable == {2: ("broken", "it is the second")}
     assert told == [(0, 5), (2, 5), (4, 5), (5, 5)]
     complete(tmp_path, {})
@@ -34,21 +41,23 @@ def test_any_side_and_chunk(tmp_path: Path) -> None:
     assert CHUNK > 100
 
 
-def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
+def test_what_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
-    def until_three(path: Path) -> "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]":
+    def until_three(path: Path, side: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]":
         if path.name == "4":
             raise KeyboardInterrupt
-        return decode(path)
+        return decode(path, side)
 
-    def noted(path: Path) -> "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]":
+    def noted(path: Path, side: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]":
         read.append(path.name)
-        return decode(path)
+        return decode(path, side)
 
+    monkeypatch.setattr(image_cache, "read_image", until_three)
     with pytest.raises(KeyboardInterrupt):
-        decode_images(tmp_path, PATHS, 4, until_three, 2)
-    assert decode_images(tmp_path, PATHS, 4, noted, 2) == {2: ("broken", "it is the second")}
+        decode_images(tmp_path, PATHS, 4)
+    monkeypatch.setattr(image_cache, "read_image", noted)
+    assert decode_images(tmp_path, PATHS, 4) == {2: ("broken", "it is the second")}
     assert read == ["4"]
     assert map_images(tmp_path)[:, 0, 0, 0].tolist() == [0, 1, 3, 4]
 
@@ -67,9 +76,9 @@ def test_a_full_disk_at_any_write_is_told_and_costs_one_chunk(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageError, match=r"(images\.npy|progress\.json) could not be written: No space left"):
-        decode_images(tmp_path, PATHS, 4, decode, 2)
-    monkeypatch.undo()
-    decode_images(tmp_path, PATHS, 4, decode, 2)
+        decode_images(tmp_path, PATHS, 4)
+    monkeypatch.setattr(os, "fsync", sync)
+    decode_images(tmp_path, PATHS, 4)
     assert map_images(tmp_path)[:, 0, 0, 0].tolist() == [0, 1, 3, 4]
 
 

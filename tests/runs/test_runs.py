@@ -89,7 +89,9 @@ def test_a_run_that_stopped_early_keeps_the_length_it_was_given(
 ) -> None:
     """The summary tells how far it came; with a shorter length in its settings it would differ from its recipe."""
     scores = count(1)  # lower is better
-    monkeypatch.setattr("desp.tasks.base.mean_energy_score_from_distances", lambda *_, **__: float(next(scores)))
+    monkeypatch.setattr(
+        "desp.tasks.base.energy_scores_from_distances", lambda _: torch.tensor([float(next(scores))])
+    )
     settings = tiny(steps=9, validate_every=1, patience=1)
     outcome = train_run(settings, 5, folder)
     assert (outcome.stopped_early, outcome.steps, outcome.score_step) == (True, 2, 1)

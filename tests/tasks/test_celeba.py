@@ -231,7 +231,7 @@ def test_validation_is_one_minus_f1_of_ten_predictions(task: CelebaTask, knows: 
     everything = knows(lambda x, _: torch.ones(len(x), 5, dtype=torch.bool))
     examples = task.validation_batch(0, 50)
     score = task.validation_score(setup(everything, task, samples=2), examples)
-    with pytest.raises(DataError, match="must be those of validation_batch"):
+    with pytest.raises(DataError, match="must come from validation_batch"):
         task.validation_score(setup(everything, task), task.scored_sets("test", 50).batch)
     assert len(everything.asked[-1].x) == 500
     valid = task.scored_sets("validation", 50).valid

@@ -1,4 +1,4 @@
-"""What baselines learn from: a user's own examples, not more of them than baselines can look at quickly."""
+"""The examples that baselines learn from: at most as many as they can read quickly."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from desp.randomness import make_generator
 from desp.sets import SetBatch, presence_mask
 from desp.settings import InputKind
 
-# How much baselines look at: examples, and numbers of their inputs or sets.
+# The most examples that baselines use, and the most numbers in their inputs or sets.
 MOST_EXAMPLES, MOST_NUMBERS = 10_000, 2**26
-# The distance of two sets takes about so many operations for each pair of numbers.
+# The distance of two sets takes about this many operations for each pair of numbers.
 OPERATIONS_PER_PAIR = 8
-# From so many repeated inputs on, their sets decide whether one answer is right.
+# With at least this many repeated inputs, their sets decide whether one answer is right.
 FEWEST_REPEATS = 10
 
 
@@ -29,7 +29,7 @@ class BaselineData:
 
     Attributes:
         training: to learn from.
-        validation: to choose by; those of training where there are none.
+        validation: to choose by; the training examples where there are no others.
         all: both.
         kind: of inputs.
     """
@@ -56,7 +56,7 @@ class BaselineData:
 
 
 def most_examples(shape: DataShape) -> int:
-    """How many examples baselines look at: fewer where inputs or sets are large."""
+    """The most examples that baselines use: fewer where inputs or sets are large."""
     of_input = torch.Size(shape.input_shape).numel()
     if shape.input_kind == "set":
         of_input *= OPERATIONS_PER_PAIR * shape.input_shape[0]
@@ -72,8 +72,8 @@ def _some(pairs: Any, count: int, generator: torch.Generator) -> list[tuple[Tens
 
 
 def read_pairs(pairs: Sequence[tuple[Tensor, Tensor]], shape: DataShape) -> Examples:
-    """Pairs as tensors. Elements come first in their rows, those of input sets too, so that where outputs are
-    aligned row i of a set belongs to row i of its input."""
+    """Pairs as tensors. In sets and input sets, elements come before padding, so that where outputs are aligned
+    row i of a set belongs to row i of its input."""
     inputs = torch.stack([x for x, _ in pairs])
     if shape.input_kind == "set":
         inputs = SetBatch(inputs[..., :-1], presence_mask(inputs)).packed().with_presence()
@@ -82,8 +82,8 @@ def read_pairs(pairs: Sequence[tuple[Tensor, Tensor]], shape: DataShape) -> Exam
 
 
 def repeats_agree(set_distance: StandardisedDistance, data: BaselineData, limit: float) -> bool | None:
-    """Whether sets of equal inputs are nearer to each other than `limit` on average; None where too few inputs
-    come again."""
+    """Whether sets of equal inputs are nearer to each other than `limit` on average; None where too few inputs are
+    repeated."""
     groups = group_by_input(data.all.inputs, data.kind, ordered=set_distance.aligned)
     pairs = [(group, place) for place, group in enumerate(groups) if group != place]
     if len(pairs) < FEWEST_REPEATS:

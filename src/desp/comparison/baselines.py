@@ -1,4 +1,4 @@
-"""What a user would try first: the sets of similar inputs, and any sets.
+"""Baselines: the sets of the nearest inputs, and random sets.
 
 Both take sets from `reference`: the examples for training and validation.
 """
@@ -22,12 +22,12 @@ from desp.sets import SetBatch, presence_mask
 from desp.settings import InputKind
 
 NEIGHBOURS = 10
-# Above all costs of pairs that are allowed.
+# A cost above all costs of allowed pairs.
 FORBIDDEN = 1e6
 
 
 def standardised(reference: Tensor, inputs: Tensor, kind: InputKind) -> Tensor:
-    """Inputs by mean and standard deviation of reference inputs, as the library does; images as intensities."""
+    """Inputs standardised by the reference inputs, as encoders do; images as intensities."""
     if kind == "image":
         return to_float(inputs, torch.float32)
     rows = reference[presence_mask(reference)][:, :-1] if kind == "set" else reference
@@ -44,7 +44,7 @@ def standardised(reference: Tensor, inputs: Tensor, kind: InputKind) -> Tensor:
 
 
 def input_distances(reference: Tensor, inputs: Tensor, kind: InputKind) -> Float[Tensor, "t m"]:
-    """From each input to all reference inputs: Euclidean, of sets Chamfer's."""
+    """Distances from each input to all reference inputs: Chamfer for sets, else Euclidean."""
     first, second = standardised(reference, inputs, kind), standardised(reference, reference, kind)
     if kind != "set":
         return torch.cdist(first.flatten(1), second.flatten(1))
@@ -64,10 +64,10 @@ def nearest_neighbours(
     samples: int,
     seed: int,
 ) -> SystemPredictions:
-    """The sets of the ten nearest inputs, in any order, each once before any comes again; the single set is
-    the medoid.
+    """The sets of the ten nearest inputs in random order, each once before any is repeated; the single set is
+    their medoid.
 
-    Drawn with replacement they would come twice, and their spread, and with it the energy score, be worse.
+    With replacement, sets would be drawn twice; the spread, and so the energy score, would be worse.
     """
     began = time.perf_counter()
     distances = input_distances(reference.inputs, tests.inputs, kind)
@@ -79,7 +79,7 @@ def nearest_neighbours(
 
 
 def _random_order(places: Int[Tensor, "t p"], samples: int, generator: torch.Generator) -> Int[Tensor, "t k"]:
-    """K columns for each test, all of them in a random order before any comes again."""
+    """K columns for each test: all of them in random order before any is repeated."""
     rounds = range(math.ceil(samples / places.shape[1]))
     orders = [torch.rand(places.shape, generator=generator).argsort(dim=1) for _ in rounds]
     return torch.cat(orders, dim=1)[:, :samples]
@@ -88,7 +88,7 @@ def _random_order(places: Int[Tensor, "t p"], samples: int, generator: torch.Gen
 def random_training_sets(
     set_distance: StandardisedDistance, reference: Examples, tests: Examples, samples: int, seed: int
 ) -> SystemPredictions:
-    """Any reference sets, whatever the input; each once before any comes again."""
+    """Random reference sets, whatever the input; each once before any is repeated."""
     began = time.perf_counter()
     chances = torch.rand((len(tests), len(reference)), generator=make_generator(seed, "any sets"))
     if set_distance.aligned:
@@ -120,7 +120,7 @@ def _drawn(
     draws: Int[Tensor, "t k"],
     began: float,
 ) -> SystemPredictions:
-    """Of the sets at each test's places those that are drawn, and the medoid of all."""
+    """For each test the drawn sets among those at its places, and the medoid of all sets there."""
     found = reference.part(places.flatten())
     sets = _carried_over(reference, found, tests, places.shape[1]) if set_distance.aligned else found.sets
     padded = set_distance.pad(sets)
@@ -135,8 +135,8 @@ def _drawn(
 
 
 def _carried_over(reference: Examples, found: Examples, tests: Examples, each: int) -> SetBatch:
-    """Elements of found sets in the order of the test's own input: each input element takes the output of the
-    neighbour's element that it is assigned to, by standardised features; padding is never matched."""
+    """The found sets with their elements in the order of the test's own input: each input element gets the output
+    of the element that it is assigned to, by standardised features. Padding is never matched."""
     own = tests.inputs.repeat_interleave(each, dim=0)
     first, second = (standardised(reference.inputs, inputs, "set") for inputs in (own, found.inputs))
     apart = presence_mask(own).unsqueeze(2) != presence_mask(found.inputs).unsqueeze(1)

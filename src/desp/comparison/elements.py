@@ -15,12 +15,12 @@ from desp.comparison.set_distance import MOST_ASSIGNED, StandardisedDistance
 from desp.distances import huber_pairs
 from desp.sets import SetBatch
 
-# Rows and columns of a confusion matrix; more cardinalities are put together.
+# The most rows and columns of a confusion matrix; more cardinalities are grouped into ranges.
 MOST_SIZES = 10
 
 
 def nearest_valid(set_distance: StandardisedDistance, tests: Examples, predicted: SetBatch) -> SetBatch:
-    """For each test its valid set that is the nearest to the predicted one."""
+    """For each test the valid set that is nearest to the predicted one."""
     if not tests.valid_sets:
         return tests.sets
     own = set_distance.pad(predicted)
@@ -33,8 +33,8 @@ def matched(
 ) -> Int[Tensor, "2 p"]:
     """Which predicted element stands for which true one: places in both.
 
-    Where outputs are aligned, elements i; else the cheapest assignment, in which what one of the sets has too many
-    is left out. Of sets too large for that, each true element takes the nearest predicted one.
+    Where outputs are aligned, elements i match; else it is the cheapest assignment, which leaves out surplus
+    elements of the larger set. In sets too large for that, each true element matches the nearest predicted one.
     """
     pairs = min(len(predicted), len(true))
     if set_distance.aligned or pairs == 0:
@@ -50,8 +50,8 @@ def matched(
 def feature_errors(
     set_distance: StandardisedDistance, features: Sequence[Feature], predicted: SetBatch, true: SetBatch
 ) -> Float[Tensor, "t f"]:
-    """The error of each feature over the matched elements of each test: of a number the mean absolute difference,
-    of a category the share of wrong ones. NaN where a test has no elements to match."""
+    """The error of each feature over the matched elements of each test: for a number the mean absolute difference,
+    for a category the share of wrong ones. NaN where a test has no matched elements."""
     errors = []
     for own, valid in zip(predicted.packed().to_ragged(), true.packed().to_ragged(), strict=True):
         rows, columns = matched(set_distance, own.float(), valid.float())
@@ -74,8 +74,8 @@ def sizes_right(tests: Examples, predicted: SystemPredictions) -> Float[Tensor, 
 
 
 def size_confusion(true: Int[Tensor, " b"], predicted: Int[Tensor, " b"]) -> dict[str, Any]:
-    """How often each cardinality was predicted for each true one, as JSON values: `counts` has a row for each true
-    cardinality; many of them are put together into ranges, `sizes` (first, last)."""
+    """How often each cardinality was predicted for each true one, as JSON values. `counts` has a row for each true
+    cardinality; if there are many, they are grouped into ranges, `sizes` (first, last)."""
     both = torch.cat([true, predicted])
     smallest, largest = int(both.min()), int(both.max())
     width = -(-(largest - smallest + 1) // MOST_SIZES)

@@ -16,7 +16,7 @@ class Examples:
     Attributes:
         inputs: (M, ...); sets are padded, (M, N, D + 1), with presence as last feature.
         sets: one of the valid sets of each input.
-        valid_sets: all valid sets where they are known: the first ones of all inputs, the second ones, and so on.
+        valid_sets: all valid sets, if known: the first valid sets of all inputs, the second ones, and so on.
     """
 
     inputs: Tensor
@@ -38,7 +38,7 @@ def _part(sets: SetBatch, places: Tensor) -> SetBatch:
 
 
 def chosen(which: Int[Tensor, " m"], options: tuple[SetBatch, ...]) -> SetBatch:
-    """For each example the set of the option that `which` names."""
+    """For each example its set in the option number `which`."""
     elements, masks = (torch.stack([getattr(item, name) for item in options]) for name in ("elements", "mask"))
     examples = torch.arange(len(which))
     return SetBatch(elements[which, examples], masks[which, examples])

@@ -1,4 +1,4 @@
-"""The features of an element as people know them: names, units, and categories as one feature. Loads no torch."""
+"""The features of an element for people to read: names, units, a category as one feature. Loads no torch."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from desp.settings import DataDescription
 
-# Between what categories mean together and the name of one, as in kind=apple.
+# Between the name of a category and one of its classes, as in kind=apple.
 CATEGORY_SEPARATOR = "="
 
 
@@ -15,10 +15,10 @@ class Feature:
     """A number, or a category that takes several one-hot columns.
 
     Attributes:
-        name: what it is.
-        unit: what it is measured in; empty if that is not known.
+        name: of the feature.
+        unit: of its numbers; empty if it is not known.
         columns: (first, end), end exclusive.
-        classes: names of its categories; none of a number.
+        classes: names of the classes of a category; empty for a number.
     """
 
     name: str
@@ -48,7 +48,7 @@ def features_of(description: DataDescription, count: int, order: Sequence[int] |
     Args:
         description: what is known of them.
         count: D.
-        order: of the columns, where they are not in that of the data; categories stay together.
+        order: of the columns, if it is not the order of the data; columns of a category stay together.
     """
     order = list(range(count)) if order is None else list(order)
     names = description.feature_columns or tuple(f"feature {number + 1}" for number in range(count))
@@ -68,7 +68,7 @@ def features_of(description: DataDescription, count: int, order: Sequence[int] |
 
 
 def _category(description: DataDescription, number: int) -> tuple[str, tuple[str, ...]]:
-    """What a category is called, and its classes: by the names of its columns, as far as they are known."""
+    """The name of a category and of its classes, by the names of its columns as far as they are known."""
     first, end = description.categories[number]
     columns = description.feature_columns[first:end]
     together = {column.partition(CATEGORY_SEPARATOR)[0] for column in columns if CATEGORY_SEPARATOR in column}

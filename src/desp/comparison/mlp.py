@@ -1,4 +1,4 @@
-"""A plain MLP that gives one answer: what a user would train first where one answer is right."""
+"""The baseline where one answer is right: a plain MLP that gives one answer."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -28,8 +28,8 @@ PATIENCE = 20
 
 
 def flat_inputs(reference: Tensor, inputs: Tensor, kind: InputKind, aligned: bool) -> Float[Tensor, "b h"]:
-    """Standardised inputs as vectors: pixels of images, and rows of sets, ordered by their first feature where
-    the order means nothing."""
+    """Standardised inputs as vectors. Elements of sets are sorted by their first feature, unless outputs are
+    aligned with them."""
     values = standardised(reference, inputs, kind)
     if kind == "set" and not aligned:
         keys = values[..., 0].masked_fill(values[..., -1] < 0.5, torch.inf)
@@ -40,8 +40,8 @@ def flat_inputs(reference: Tensor, inputs: Tensor, kind: InputKind, aligned: boo
 def matched_loss(rows: Float[Tensor, "b n c"], truth: Float[Tensor, "b n c"], aligned: bool) -> Tensor:
     """How far predicted rows, the logit of presence last, are from padded sets under the best assignment.
 
-    A pair costs the Huber distance of its features, if there is an element, and the cross-entropy of its presence.
-    Of sets too large to assign, each row and each element takes the nearest one.
+    A pair costs the Huber distance of its features, where there is an element, and the cross-entropy of presence.
+    In sets too large to assign, each row and each element matches the nearest one.
     """
     present = truth[..., -1]
     logits = rows[..., -1].unsqueeze(2).expand(-1, -1, truth.shape[1])
@@ -81,7 +81,8 @@ def plain_mlp(
 ) -> SystemPredictions:
     """An MLP that gives as many rows as the largest set has, trained within the budget.
 
-    The weights of the lowest validation loss are kept, and training ends when they are not beaten for a while.
+    The weights of the lowest validation loss are kept; training ends after `PATIENCE` validations without a lower
+    one.
     """
     parts = (training, validation, tests)
     x, x_valid, x_test = (flat_inputs(training.inputs, item.inputs, kind, set_distance.aligned) for item in parts)
@@ -122,7 +123,7 @@ def _network(inputs: int, rows: torch.Size, seed: int) -> MLP:
 
 
 def _batches(count: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Places of batches, for ever; each example once before any comes again."""
+    """Endless batches of places; each example once before any is repeated."""
     while True:
         yield from torch.randperm(count, generator=generator).split(BATCH)
 

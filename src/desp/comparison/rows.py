@@ -12,13 +12,14 @@ COMPARED = ("energy_score", "single_error")
 def comparison_rows(results: list[dict[str, Any]], model: dict[str, Any]) -> list[dict[str, Any]]:
     """A row for each system and metric of results that all have a comparison, averaged over seeds.
 
-    Of one seed they have the standard error over tests as `error`. The model's first one has the verdict in words.
-    Those of baselines have the model's energy score minus theirs (of the MLP the difference of `single_error`, the
-    error of the single answer), the standard error of that as `difference_error`, and what it says.
+    With a single seed, rows have the standard error over tests as `error`. The first row of the model has the
+    verdict in words. The first row of each baseline has `difference`, the model's energy score minus the
+    baseline's (for the MLP of `single_error`, the error of the single answer), its standard error
+    `difference_error`, and `verdict`.
 
     Args:
         results: of one recipe and variant.
-        model: what rows of the model have in common.
+        model: values that all rows have in common.
     """
     compared = [result.get("comparison") for result in results]
     if not compared or not all(isinstance(item, dict) for item in compared):
@@ -42,13 +43,13 @@ def comparison_rows(results: list[dict[str, Any]], model: dict[str, Any]) -> lis
 
 
 def _of_one(result: dict[str, Any], system: dict[str, Any]) -> dict[str, Any]:
-    found = {"error": system["energy_score_se"]}
-    if "difference" in system:
-        names = {"difference": "difference", "difference_error": "difference_se", "verdict": "verdict"}
-        return found | {key: system[name] for key, name in names.items()}
-    return found | {"verdict": (result.get("verdict") or {}).get("sentence")}
+    error = system["energy_score_se"]
+    if "difference" not in system:
+        return {"error": error, "verdict": (result.get("verdict") or {}).get("sentence")}
+    difference = {"difference": system["difference"], "difference_error": system["difference_se"]}
+    return {"error": error, **difference, "verdict": system["verdict"]}
 
 
 def is_compared(row: dict[str, Any]) -> bool:
-    """Whether a row is of a comparison."""
+    """Whether `comparison_rows` made a row."""
     return bool(row.get("compared"))

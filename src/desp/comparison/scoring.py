@@ -1,4 +1,4 @@
-"""How all systems are scored: the same code, on the same tests, so that differences can be paired."""
+"""The scores of a model and of baselines, by the same code on the same tests, so that differences are paired."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from desp.sets import SetBatch
 from desp.tasks.calibration import calibration_scores
 
 Rule = Callable[[Tensor, SetBatch], Float[Tensor, " m"]]
-"""How far sets (M, N, D) are from a law that all valid sets of their inputs obey; 0: not at all."""
+"""From inputs and sets to how far each set is from a rule that all valid sets of its input obey; 0: it obeys."""
 
 
 @dataclass(frozen=True)
 class SystemPredictions:
-    """What a system predicts for T tests.
+    """Predictions of a system, the model or a baseline, for T tests.
 
     Attributes:
         samples: K sets for the first test, K for the second, and so on.
-        single: the one set that it gives for each where one is asked for, chosen without the truth.
+        single: the system's single answer for each test, chosen without the truth.
         train_seconds: wall time of training.
-        facts: more about how it was made, as JSON values.
+        facts: more about how the predictions were made, as JSON values.
     """
 
     samples: SetBatch
@@ -42,9 +42,9 @@ class Scores:
 
     Attributes:
         energy_score: of the samples.
-        single: the distance of the single set to the nearest valid one; `single_error` in files.
-        numbers: what has no number for each test, as JSON values.
-        spread: the mean distance of its predictions to each other.
+        single: the distance of the single answer to the nearest valid set; `single_error` in files.
+        numbers: scores over all tests together, as JSON values.
+        spread: the mean distance of the samples to each other.
     """
 
     energy_score: Float[Tensor, " t"]
@@ -53,7 +53,7 @@ class Scores:
     spread: Float[Tensor, " t"]
 
     def row(self, baseline: "Scores | None" = None) -> dict[str, Any]:
-        """All of it as JSON values; with the paired differences to a baseline."""
+        """All scores as JSON values; `minus_knn` are the paired differences to a baseline, if one is given."""
         own: dict[str, Any] = _means(self.energy_score, self.single)
         if baseline is not None:
             own["minus_knn"] = _means(self.energy_score - baseline.energy_score, self.single - baseline.single)
@@ -67,7 +67,7 @@ def score(
     seed: int,
     rule: Rule | None = None,
 ) -> Scores:
-    """Score what a system predicted for the tests; by how far it departs from a `rule` too, where there is one."""
+    """Score a system's predictions for the tests; if there is a `rule`, also by how far they are from it."""
     count = len(tests)
     truth, samples, single = map(set_distance.pad, (tests.sets, predicted.samples, predicted.single))
     groups = torch.cat([truth.unsqueeze(1), samples.view(count, -1, *samples.shape[1:])], dim=1)

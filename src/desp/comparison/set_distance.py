@@ -1,4 +1,4 @@
-"""What systems are compared by: the distance between sets in standardised units."""
+"""The distance between sets, in standardised units, by which systems are compared."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from desp.settings import Columns, DataDescription
 
 # Larger sets are compared by Chamfer's distance: assignments of 500 elements take too long.
 MOST_ASSIGNED = 64
-# Elements by which units are measured; torch has no quantiles of many more.
+# The most elements for medians and deciles; torch's quantile takes not many more.
 MOST_MEASURED = 1_000_000
-# Numbers of pairs of elements that are held at the same time.
+# Numbers in pairs of elements that are held at the same time.
 VALUES_AT_ONCE = 2**22
-# The first and the last decile of a normal distribution are so many standard deviations apart.
+# The first and the last decile of a normal distribution are this many standard deviations apart.
 DECILES_APART = 2.563
 
 
@@ -29,8 +29,8 @@ class StandardisedDistance:
 
     Attributes:
         offset, scale: (D,) of each feature.
-        size: N, that all sets are padded to.
-        aligned: whether element i belongs to element i.
+        size: N, to which all sets are padded.
+        aligned: whether elements i of two sets are compared.
         categories: one-hot columns.
     """
 
@@ -42,8 +42,8 @@ class StandardisedDistance:
 
     @classmethod
     def of(cls, sets: SetBatch, description: DataDescription, size: int) -> "StandardisedDistance":
-        """Medians and deciles of the elements that systems are trained on; heavy tails and outliers would make
-        a standard deviation so large that all else looks the same. One-hot columns stay as they are."""
+        """Standardise by medians and deciles of the elements that systems are trained on: heavy tails and outliers
+        would make a standard deviation so large that all else looks the same. One-hot columns stay as they are."""
         elements = sets.elements[sets.mask].double()
         if len(elements) == 0:
             elements = elements.new_zeros(1, sets.features)
@@ -58,7 +58,7 @@ class StandardisedDistance:
 
     @property
     def distance_name(self) -> str:
-        """Which distance it is."""
+        """The name of the distance."""
         return "aligned" if self.aligned else "hungarian" if self.size <= MOST_ASSIGNED else "chamfer"
 
     def pad(self, sets: SetBatch) -> Float[Tensor, "b n c"]:
@@ -78,7 +78,7 @@ class StandardisedDistance:
         return distances_among(groups, self.between)
 
     def medoids(self, groups: Float[Tensor, "t m n c"]) -> Int[Tensor, " t"]:
-        """Which set of each group is the nearest to all others."""
+        """Which set of each group is nearest to all others on average."""
         return self.pairwise(groups).sqrt().sum(dim=2).argmin(dim=1)
 
 

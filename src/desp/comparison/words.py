@@ -5,28 +5,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-# Standard errors of a paired difference, from which on it is clear.
+# A paired difference of more than this many standard errors is clear.
 CLEAR_DIFFERENCE_SE = 2.0
-# Distance of the mean rank (0 to 1) from 0.5 below which the spread is called slightly off, and above which far
-# off.
+# If the distance of the mean rank (0 to 1) from 0.5 is below the first number, the spread is slightly off; above
+# the second one, far off.
 SLIGHTLY_OFF, FAR_OFF = 0.1, 0.25
-# Sizes that are right so often need no comparison.
+# Cardinalities that are right at least this often need no comparison.
 OFTEN = 0.9
-# Uneven ranks are a finding of their own below this probability.
+# Below this p-value, ranks that are not uniform are reported even if their mean is right.
 UNEVEN = 0.001
 
 Verdict = Literal["clearly better", "tie", "clearly worse"]
-"""What a model is beside a baseline. clearly: by more than two standard errors of the paired difference. tie: by
-less; the difference is not significant, which does not mean that there is none."""
+"""A model compared with a baseline. clearly: the paired difference is more than two standard errors. tie: it is
+less, and so not significant, which does not mean that there is no difference."""
 
 SYSTEMS = {"desp": "desp", "knn": "nearest neighbours", "random": "random training sets", "mlp": "MLP"}
-"""What systems are called, by their keys in comparisons."""
+"""Names of systems by their keys in comparisons."""
 _IN_SENTENCES = SYSTEMS | {"mlp": "an MLP"}
 
 
 def verdict(difference: float, error: float) -> Verdict:
-    """What a paired difference, model minus baseline, says; lower is better. A difference of more than two
-    standard errors is clear, either way."""
+    """The verdict on a paired difference, model minus baseline; lower is better."""
     if abs(difference) <= CLEAR_DIFFERENCE_SE * error:
         return "tie"
     return "clearly better" if difference < 0 else "clearly worse"
@@ -37,8 +36,8 @@ class Spread:
     """Whether predictions are spread as the truth is.
 
     Attributes:
-        words: as a part of a sentence.
-        mean_rank: of the truth by its distance to the others, 0 to 1; 0.5 is right.
+        words: the verdict, as part of a sentence.
+        mean_rank: mean rank of the truth among predictions, by distance to the others, 0 to 1; 0.5 is right.
         standard_error: of the mean rank, if the spread is right.
     """
 
@@ -48,11 +47,11 @@ class Spread:
 
 
 def spread_verdict(histogram: Sequence[float], inputs: int, p_value: float | None = None) -> Spread:
-    """What the ranks of true sets among K predictions say.
+    """The verdict on the spread of predictions, from the ranks of true sets among K predictions.
 
     Args:
         histogram: shares of the ranks 0 to K.
-        inputs: how many were ranked.
+        inputs: number of true sets.
         p_value: of uniform ranks, by which the shape of the histogram is judged where its mean is right.
     """
     last = len(histogram) - 1
@@ -68,7 +67,7 @@ def spread_verdict(histogram: Sequence[float], inputs: int, p_value: float | Non
 
 
 def share(value: float) -> str:
-    """A share in percent; only what is all or nothing is called so."""
+    """A share in percent; 100% and 0% stand for all and none alone."""
     percent = round(100 * value)
     if value < 1 and percent == 100:
         return "over 99%"
@@ -76,13 +75,12 @@ def share(value: float) -> str:
 
 
 def with_interval(number: str, error: float | None) -> str:
-    """A number ± two of its standard errors, if these are known."""
+    """A number ± two standard errors, if the error is known."""
     return number if error is None else f"{number} ± {2 * error:.1g}"
 
 
 def numbers_to_compare(first: float, *others: float) -> list[str]:
-    """Numbers to compare with the first: all with two digits, or with three or four where the first would look the
-    same as another one."""
+    """Numbers with two digits, or with three or four where the first would look the same as another one."""
     texts: list[str] = []
     for digits in (2, 3, 4):
         texts = [f"{value:.{digits}g}" for value in (first, *others)]
@@ -101,7 +99,7 @@ VERDICT_WORDS: dict[Verdict, str] = {
     "tie": "not clearly different",
     "clearly worse": "clearly worse",
 }
-"""What the model is beside a baseline, by the verdict on it."""
+"""The model compared with a baseline in words, by the verdict."""
 
 
 def compared_words(systems: dict[str, Any]) -> str:
@@ -123,7 +121,7 @@ def compared_words(systems: dict[str, Any]) -> str:
 
 
 def sizes_words(systems: dict[str, Any]) -> str:
-    """How often the cardinality is right; beside neighbours, where it often is not, as chance may decide it."""
+    """How often the cardinality is right; where it is often wrong, also how often nearest neighbours are right."""
     own, neighbours = (systems[name]["right_size"] for name in ("desp", "knn"))
     words = f"sizes right in {share(own)}"
     return words if own >= OFTEN else f"{words} (nearest neighbours: {share(neighbours)})"

@@ -28,12 +28,12 @@ ROWS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class _Rows:
-    """Padded rows (M, N, ...) and which of them are elements.
+    """M padded sets and their masks.
 
     Attributes:
-        values: the array.
-        sizes: (M,) how many rows count; None where `presence` says it, or all do.
-        presence: (M, N) which rows count.
+        values: (M, N, ...) the rows of all sets.
+        sizes: (M,) how many rows of each set are elements, the first ones; used where `presence` is None.
+        presence: (M, N) which rows are elements. Where both are None, all rows are.
     """
 
     values: npt.NDArray[Any]
@@ -42,13 +42,13 @@ class _Rows:
 
     @classmethod
     def of(cls, arrays: Arrays, name: str, prefix: str, path: Path) -> "_Rows":
-        """The array `name` with its sizes or presence, whose names begin with `prefix`.
+        """The array `name` with its sizes and presence, which are named `prefix` + "sizes" and "presence".
 
         Raises:
             DataError: they do not fit.
         """
         values, sizes, presence = (arrays.get(key) for key in (name, f"{prefix}sizes", f"{prefix}presence"))
-        shape = values.shape[:2]  # type: ignore[union-attr]  # that it is there was checked
+        shape = values.shape[:2]  # type: ignore[union-attr]  # `name` was checked to be there
         wrong = presence is not None and presence.shape != shape
         if wrong or (presence is None and sizes is not None and sizes.size != shape[0]):
             got = (presence if wrong else sizes).shape  # type: ignore[union-attr]
@@ -79,7 +79,7 @@ def _check_values(
     """Check all values of an array, some rows at a time; NaN is never valid.
 
     Raises:
-        DataError: one is not valid; the message has `wanted`, its row and what it is.
+        DataError: a value is not valid; the message has `wanted`, its row and the value.
     """
     for first in range(0, 0 if array is None else len(array), ROWS_AT_ONCE):
         some = np.asarray(array[first : first + ROWS_AT_ONCE])  # type: ignore[index]  # None has no rows
@@ -88,7 +88,7 @@ def _check_values(
 
 
 class _ArrayRows:
-    """Arrays whose rows are made into tensors one at a time.
+    """Arrays whose rows become tensors one at a time.
 
     Args:
         inputs: (M, ...).
@@ -103,12 +103,12 @@ class _ArrayRows:
         return len(self.sets.values)
 
     def read(self, index: int) -> Example:
-        """One row of each."""
+        """One input with its set."""
         elements = np.array(self.sets.values[index], dtype=np.float32)[self.sets.mask(index)]
         return self.input(index), (torch.from_numpy(elements),)
 
     def input(self, index: int) -> Tensor:
-        """One input; sets with presence."""
+        """One input; a set with presence as last feature."""
         row = np.array(self.inputs.values[index])
         if self.kind == "image" and row.dtype == np.uint8:
             return as_input(row)
@@ -122,7 +122,7 @@ class _ArrayRows:
 def rows_of(
     arrays: Arrays, path: Path, description: DataDescription, *, all_may_be_empty: bool = False
 ) -> _ArrayRows:
-    """The rows of arrays that `path` holds; all are checked once, some at a time.
+    """The examples of the arrays in `path`; all of them are checked once, some at a time.
 
     Raises:
         DataError: arrays are missing, of wrong shapes or types, or hold NaN; or sets are not aligned with inputs.
@@ -164,8 +164,8 @@ def inputs_of(arrays: Arrays, path: Path, kind: InputKind) -> list[Tensor]:
 
 
 def written_inputs(arrays: Arrays, path: Path) -> list[Any]:
-    """The inputs of arrays to predict for, as numbers and lists: what JSON lines would have. Rows that only pad
-    are left out, where `input_sizes` or `input_presence` tells them.
+    """The inputs of arrays to predict for, as numbers and lists, as in JSON lines. Padding is left out where
+    `input_sizes` or `input_presence` tells it.
 
     Raises:
         DataError: there are none, or they hold no finite numbers.
@@ -183,8 +183,8 @@ def _inputs_alone(arrays: Arrays, path: Path, *, of_sets: bool) -> npt.NDArray[A
     values = arrays["inputs"]
     if values.dtype.kind not in "buif" or values.ndim == 0 or (of_sets and values.ndim != 3):
         raise DataError(
-            f"{path}: 'inputs' must hold real numbers, (M, ...), sets (M, N, D); got {values.dtype} of shape "
-            f"{values.shape}."
+            f"{path}: 'inputs' must hold real numbers of shape (M, ...), sets of shape (M, N, D); got "
+            f"{values.dtype} of shape {values.shape}."
         )
     _check_inputs(values, path)
     return values
@@ -206,8 +206,8 @@ def _check(rows: _ArrayRows, path: Path, aligned: bool) -> int:
         as_set(np.array(sets.values[index])[mask], f"{path}, set {index}")
         if aligned and not np.array_equal(mask, inputs.mask(index)):
             raise DataError(
-                f"{path}, set {index}: its elements must be in the same rows as those of its input, as outputs "
-                "are aligned with inputs."
+                f"{path}, set {index}: its elements must be in the same rows as the elements of its input, as "
+                "outputs are aligned with inputs."
             )
     return elements
 

@@ -14,7 +14,7 @@ from desp.extras import require
 
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 SAVED_DATASET, SAVED_SPLITS = "state.json", "dataset_dict.json"
-"""In a folder that `Dataset.save_to_disk` writes, and `DatasetDict.save_to_disk`."""
+"""Files that `Dataset.save_to_disk` and `DatasetDict.save_to_disk` write into their folders."""
 
 ROWS_AT_ONCE = 1024
 
@@ -37,7 +37,7 @@ def open_arrow(path: Path) -> Table:
 
 
 def arrow_files(path: Path) -> list[Path]:
-    """The file itself; of a folder its Arrow files in their order, or its Parquet files by name.
+    """The file itself; for a folder of `datasets` its Arrow files in their order, else its Parquet files by name.
 
     Raises:
         DataError: the folder is not as `datasets` writes it.
@@ -64,7 +64,7 @@ def _pyarrow(name: str) -> ModuleType:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """While entered, what pyarrow says of a damaged file becomes an error that names it."""
+    """Context in which pyarrow's errors become a `DataError` that names the file."""
     errors = (_pyarrow("lib").ArrowException, OSError, ValueError)
     try:
         yield
@@ -80,7 +80,7 @@ def _format(path: Path) -> str:
 
 
 def _opened(path: Path) -> Any:
-    """A reader with a schema: of a Parquet file, or of an Arrow file or stream."""
+    """pyarrow's reader of a Parquet file, or of an Arrow file or stream."""
     if not path.is_file():
         raise DataError(f"There is no data file at {path}.")
     if path.suffix.lower() in PARQUET:
@@ -120,5 +120,5 @@ def _parts(path: Path) -> Iterator[list[Record]]:
 
 
 def _data_columns(schema: Any) -> list[str]:
-    """All but those in which pandas saves an index without a name."""
+    """All columns but those in which pandas saves an index without a name."""
     return [name for name in schema.names if not _INDEX.fullmatch(name)]

@@ -35,11 +35,11 @@ class Batch:
 
 
 Augmentation = Callable[[Batch, torch.Generator], Batch]
-"""Changes a training batch at random, on the generator's device, by the generator alone."""
+"""Changes a training batch at random; all random numbers come from the generator, on its device."""
 
 
 Draw = Callable[[int, torch.Generator], Batch]
-"""Draws a batch of a size, on the generator's device."""
+"""Draws a batch of the given size, on the generator's device."""
 
 
 class BatchSource(ABC):
@@ -51,8 +51,8 @@ class BatchSource(ABC):
 
     @abstractmethod
     def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
-        """Batches number `first`, `first` + 1, ...; another `attempt` is another stream (of an
-        iterable dataset, the same items with other augmentation)."""
+        """Batches number `first`, `first` + 1, ...; another `attempt` gives another stream (for an iterable
+        dataset the same items, with other augmentation)."""
 
 
 class DeviceSource(BatchSource):
@@ -90,7 +90,7 @@ class DeviceSource(BatchSource):
             yield derive_seed(self.seed, "data", attempt, step, self.process)
 
     def draw_with(self, generator: torch.Generator) -> Batch:
-        """The batch that a generator gives, without any work on the host that depends on it."""
+        """The batch drawn with a generator; no work on the host depends on its values."""
         batch = self.draw(self.batch_size, generator)
         return self.augment(batch, generator) if self.augment else batch
 
@@ -108,7 +108,7 @@ class DatasetSource(BatchSource):
         max_size: the padded set size.
         features: features of one element.
         seed: of the order, and of `augment`.
-        process, processes: this process and how many there are; they share the data out.
+        process, processes: number of this process, and how many there are; each gets its own part of the data.
         workers: processes that load items of a map-style dataset.
         augment: changes every batch after it is collected.
     """

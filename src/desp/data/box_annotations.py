@@ -22,7 +22,7 @@ Corners = tuple[float, float, float, float]
 ASPECT_TOLERANCE = 0.01
 """Relative difference of aspect ratios that still counts as the annotated image."""
 CLASSES = ".classes.json"
-"""Ending of the file that names the classes, in place of that of the data."""
+"""Ending of the file that names the classes; it replaces the ending of the data file."""
 RECOVERY_HINT = "Convert the annotations again with `desp data boxes`, or delete it."
 
 
@@ -32,10 +32,10 @@ class BoxedImage:
 
     Attributes:
         path: of the image file.
-        shape: width and height of the file.
-        width, height: what its boxes refer to.
-        boxes: corners in [0, 1] with the name of a class each.
-        clipped: how many of them left the image and were clipped to it.
+        shape: width and height of the image file, in pixels.
+        width, height: size of the image that the annotated boxes refer to, in pixels.
+        boxes: corners in [0, 1], each with the name of its class.
+        clipped: number of boxes that left the image and were clipped to it.
     """
 
     path: Path
@@ -48,11 +48,11 @@ class BoxedImage:
 
 @dataclass(frozen=True)
 class BoxAnnotations:
-    """What is annotated.
+    """Images with boxes, and the classes of the boxes.
 
     Attributes:
-        images: those that can be used; one may have no boxes.
-        classes: names; one-hot columns follow their order. One class needs no columns.
+        images: images that can be used; an image may have no boxes.
+        classes: different names, in the order of the one-hot columns. A single class needs no columns.
         skips: images and boxes that cannot be used.
     """
 
@@ -75,7 +75,7 @@ class BoxAnnotations:
         return {image.shape for image in self.images}
 
     def elements(self, image: BoxedImage) -> list[list[float]]:
-        """The set of an image: x1, y1, x2, y2 and a one-hot class where there are several."""
+        """The set of an image: x1, y1, x2, y2, and one-hot columns where there are several classes."""
         several = self.classes if len(self.classes) > 1 else ()
         return [
             [round(value, 6) for value in box] + [float(name == own) for name in several]
@@ -119,13 +119,14 @@ class _Reader:
         self.images: dict[Any, BoxedImage] = {}
 
     def add_image(self, key: Any, name: Any, size: tuple[Any, Any], where: str) -> bool:
-        """Take an image in under a key; whether it can be used."""
-        problem = self._problem(key, name, size)
+        """Add an image under a key; returns whether it can be used."""
+        problem = self._try_image(key, name, size)
         if problem:
             self.skips.add(problem, f"{where}, {name}")
         return not problem
 
-    def _problem(self, key: Any, name: Any, size: tuple[Any, Any]) -> str | None:
+    def _try_image(self, key: Any, name: Any, size: tuple[Any, Any]) -> str | None:
+        """Add an image, or tell why it cannot be used."""
         if key is None:
             return "the image has no id"
         if key in self.images:
@@ -146,7 +147,7 @@ class _Reader:
         return None
 
     def add_box(self, image: BoxedImage, pixels: list[Any], name: str, where: str) -> None:
-        """Take a box in, given as left, top, right, bottom in pixels."""
+        """Add a box, given as left, top, right, bottom in pixels."""
         if not all(map(_number, pixels)):
             self.skips.add("the box is not four finite numbers", f"{where}: {str(pixels)[:60]}")
             return
@@ -191,7 +192,7 @@ def _read_coco(path: Path, images: Path) -> tuple[_Reader, tuple[str, ...]]:
             _add_coco_box(reader, reader.images[key], record, names, where)
         elif key not in refused:
             reader.skips.add("the box names an unknown image", f"{where}: {record.get('image_id')}")
-    return reader, tuple(names.values()) or ("object",)
+    return reader, tuple(dict.fromkeys(names.values())) or ("object",)
 
 
 def _coco_content(path: Path) -> dict[str, Any]:
@@ -206,7 +207,7 @@ def _coco_content(path: Path) -> dict[str, Any]:
 
 
 def _coco_classes(content: dict[str, Any], path: Path) -> dict[Any, str]:
-    """Names by id, in the order of the ids; none where the file has no categories."""
+    """Names by id, in the order of the ids; several ids may have one name. Empty where there are no categories."""
     records = list(_records(content.get("categories") or []))
     ids = [record.get("id") for record in records]
     if not all(type(item) is int for item in ids) or len(set(ids)) < len(ids):
@@ -234,7 +235,7 @@ def _add_coco_box(
         reader.skips.add("the box has an unknown category", f"{where}: {category}")
         return
     if record.get("iscrowd"):
-        reader.skips.add("the box is that of a crowd", where)
+        reader.skips.add("the box is of a crowd", where)
         return
     box = record.get("bbox")
     if not isinstance(box, list) or len(box) != 4 or not all(map(_number, box)):
@@ -271,16 +272,16 @@ def _read_voc(folder: Path, images: Path) -> tuple[_Reader, tuple[str, ...]]:
 
 
 def write_boxes(annotations: BoxAnnotations, output: Path, size: int | None = None) -> BoxAnnotations:
-    """Write JSON lines with an image and its set each, and beside them the names of classes, and which columns are
-    boxes and categories.
+    """Write JSON lines, each with an image and its set; and beside them a file that names the classes and the
+    columns of boxes and categories.
 
     Args:
         annotations: what to write.
         output: the file. Paths of images in it are relative to its folder.
-        size: where given, images are copied to a folder beside the output, squeezed to that width and height.
+        size: if given, images are copied to a folder beside the output, resized to this width and height.
 
     Returns:
-        What was written: the annotations without images that cannot be copied.
+        The annotations that were written, without images that cannot be copied.
 
     Raises:
         DataError: no image can be copied.
@@ -307,7 +308,7 @@ def classes_file(data: Path) -> Path:
 
 
 def class_names_beside(data: Path) -> tuple[str, ...]:
-    """Names of the classes of a file that `write_boxes` wrote; none where it wrote none.
+    """Names of the classes of a data file, from the file that `write_boxes` wrote beside it; empty without one.
 
     Raises:
         RunError: the file beside it is damaged.

@@ -1,4 +1,4 @@
-"""CelebA: faces of which sets are drawn where some do not belong (paper, section 5.5)."""
+"""CelebA: faces, of which sets with outliers are drawn (paper, section 5.5)."""
 
 import hashlib
 import shlex
@@ -19,7 +19,7 @@ from desp.data.subsets import ItemPool
 from desp.errors import DataError
 
 WHOLE = "CelebA"
-"""The name of all faces; that of fewer says how many they are."""
+"""Data label of all faces; the label of fewer faces adds their number."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class CelebaData:
         training: faces to train on; their features may have several views.
         validation: faces to choose by.
         test: faces to score.
-        data_label: which data they are: "CelebA", or for a subset "CelebA, 10,000 faces".
+        data_label: "CelebA", or for a subset "CelebA, 10,000 faces".
         checksum: of the files and the features.
         image_folder: where the images are.
         names: of the image files, by part, in the order of the items.
         split: "official" or "70/10/20".
         feature_settings: what the features were made with.
-        logits: (M, A) by part, what the classifier that gave the features says of the attributes.
+        logits: (M, A) by part, of the attributes, by the classifier whose features these are.
         scores: of this classifier.
         skips: what was left out.
     """
@@ -95,7 +95,7 @@ def load_celeba(data_dir: str | Path | None = None) -> CelebaData:
         feature_settings=facts.settings,
         logits={part: features.logits[part].float() for part in PARTS},
         scores=facts.scores,
-        skips=Skips(facts.skips["counts"], facts.skips["examples"]),
+        skips=Skips(**facts.skips),
     )
 
 

@@ -1,7 +1,8 @@
 """CelebA's faces: decoded once, with all their attributes, in three parts."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -12,21 +13,20 @@ from torch import Tensor
 from desp.data.celeba_files import CelebaFiles, celeba_files
 from desp.data.celeba_lists import PARTS, Part, read_attributes, read_partition
 from desp.data.folders import cache_roots
-from desp.data.image_cache import CHUNK, COMPLETE, Progress, cached_in, complete, decode_images, map_images
-from desp.data.images import Bytes, read_image
+from desp.data.image_cache import COMPLETE, Progress, cached_in, complete, decode_images, map_images
 from desp.data.skips import Skips
 from desp.errors import DataError
 from desp.randomness import make_generator
 
 SIDE = 96
 VERSION = 1
-"""Of how images are decoded; raise it where that changes."""
+"""Version of how images are decoded; raise it when that changes."""
 ALL = 202_599
-"""Images of the whole of CelebA."""
+"""Number of images in the whole of CelebA."""
 SHARES = (0.7, 0.1)
-"""Of images for training and validation where the official split cannot be used; the others are for test."""
+"""Shares of training and validation images where the official split cannot be used; the others are for test."""
 LEAST = 10
-"""Images that can be split at all."""
+"""The fewest images that are split."""
 
 Split = Literal["official", "70/10/20"]
 
@@ -39,8 +39,8 @@ class CelebaFaces:
         files: where they are from.
         names: of the image files.
         images: (M, 3, 96, 96) bytes, whole faces squeezed, memory-mapped: only what is used is read.
-        attributes: (M, A), all that the list has.
-        attribute_names: A of them.
+        attributes: (M, A), all attributes of the list.
+        attribute_names: A names.
         parts: (M,), the place in `PARTS` of the part that a face belongs to.
         split: the official one, or one that was drawn, see `split_images`.
         skips: what cannot be used.
@@ -65,13 +65,13 @@ class CelebaFaces:
 
 
 def read_faces(data_dir: str | Path | None = None, progress: Progress | None = None) -> CelebaFaces:
-    """Read lists, check them, and map the decoded images; the first time they are decoded, which takes a while.
+    """Read and check the lists, and map the decoded images, which are decoded the first time; that takes a while.
 
     The cache is in the data's folder, or in the user's cache folder if nothing can be written there.
 
     Args:
         data_dir: where; see `celeba_folder`.
-        progress: told how far decoding is: a word, images done, of how many.
+        progress: called with "decoding", the number of images done, and of all.
 
     Raises:
         DataError: files are missing, a list is not as it should be, or too few images can be used.
@@ -104,10 +104,10 @@ def celeba_roots(folder: Path) -> tuple[Path, Path]:
 
 
 def split_images(images: tuple[str, ...], official: Int[Tensor, " m"]) -> tuple[Split, Int[Tensor, " m"]]:
-    """The official split if it has images in all its parts, else one that is drawn.
+    """The official split if it has images in all its parts, else a random split.
 
-    That has 70 % for training, 10 % for validation, and the others for test, by a fixed seed: the same images are
-    split alike everywhere.
+    The random split has 70 % for training, 10 % for validation, and the others for test. Its seed is fixed: the
+    same images are split alike everywhere.
 
     Args:
         images: their names, in alphabetical order.
@@ -140,31 +140,23 @@ _Cached = tuple[Tensor, tuple[str, ...], Skips]
 
 
 def _load(folder: Path) -> _Cached | None:
-    """What a folder holds; None if it is not complete, or something in it is damaged."""
+    """The content of a cache folder; None if it is not complete, or something in it is damaged."""
     try:
         known = json.loads((folder / COMPLETE).read_bytes())
         images, names = map_images(folder), tuple(known["names"])
-        skips = Skips(known["skips"]["counts"], known["skips"]["examples"])
+        skips = Skips(**known["skips"])
     except (OSError, EOFError, ValueError, KeyError, TypeError):
         return None
     return (images, names, skips) if len(images) == len(names) else None
 
 
 def _build(folder: Path, files: CelebaFiles, progress: Progress | None) -> None:
-    def tell(done: int, total: int) -> None:
-        if progress:
-            progress("decoding", done, total)
-
     paths = [files.image_folder / name for name in files.images]
-    unusable = decode_images(folder, paths, SIDE, _decoded, CHUNK, tell)
+    unusable = decode_images(folder, paths, SIDE, partial(progress, "decoding") if progress else None)
     skips = Skips()
     for number, (reason, detail) in sorted(unusable.items()):
         skips.add(reason, f"{files.images[number]} ({detail})")
     if len(unusable) == len(paths):
         raise DataError(f"None of the images can be used: {skips.summary()}. Get them anew.")
     names = [name for number, name in enumerate(files.images) if number not in unusable]
-    complete(folder, {"names": names, "skips": {"counts": skips.counts, "examples": skips.examples}})
-
-
-def _decoded(path: Path) -> Bytes:
-    return read_image(path, SIDE)
+    complete(folder, {"names": names, "skips": asdict(skips)})

@@ -1,4 +1,4 @@
-"""Features of CelebA's faces on disk: what a trained classifier sees of each, and what is known of it.
+"""Features of CelebA's faces on disk: what a trained classifier computes of each face, and how it was made.
 
 A folder holds an array for each part and ``features.json``, which is written last and removed first: without it
 there are no features.
@@ -21,22 +21,22 @@ from desp.storage import json_bytes, with_content, write_together
 
 FOLDER, FACTS, LOGITS = "features", "features.json", "{}-logits"
 VERSION = 2
-"""Of how features are made and kept; raise it where that changes."""
+"""Version of how features are made and saved; raise it when that changes."""
 
 
 @dataclass(frozen=True)
 class FeatureFacts:
-    """What is known of features.
+    """How features were made, and from what.
 
     Attributes:
-        data: fingerprint of the files they are of.
-        settings: what they were made with.
-        found: how many images there were.
+        data: fingerprint of CelebA's files.
+        settings: settings of the features.
+        found: number of images in the folder.
         split: which split, see `CelebaFaces`.
         names: of the image files, by part.
         scores: of the classifier: accuracy and mean AUC over the used attributes, on validation and test faces.
-        skips: what was left out, by reason.
-        digest: of the features.
+        skips: images that were left out, by reason.
+        digest: checksum of the features.
     """
 
     data: str
@@ -55,8 +55,8 @@ class FaceFeatures:
 
     Attributes:
         parts: (M, H) each, or (V, M, H) where there are V views of each face.
-        logits: (M, A) each, of the used attributes, of faces as they are.
-        facts: what is known of them.
+        logits: (M, A) each, of the used attributes, for faces without augmentation.
+        facts: how they were made.
     """
 
     parts: dict[Part, Tensor]
@@ -74,7 +74,7 @@ def save_features(root: Path, features: FaceFeatures) -> None:
             digest.update(array.data)
             files[folder / f"{name}.npy"] = partial(fill_array, array)
     known = {**asdict(features.facts), "digest": digest.hexdigest(), "version": VERSION}
-    # All are on the disk before those that are there go: a full disk leaves them as they were.
+    # New files are on the disk before old ones are replaced: a full disk leaves the old ones as they were.
     write_together({**files, folder / FACTS: with_content(json_bytes(known))}, [folder / FACTS])
 
 
@@ -83,8 +83,8 @@ def load_features(roots: Sequence[Path], data: str, settings: dict[str, Any] | N
 
     Args:
         roots: folders of caches.
-        data: fingerprint of the files that they must be of.
-        settings: what they must have been made with; None: anything.
+        data: the fingerprint of CelebA's files that they must have.
+        settings: the settings that they must have; None: any.
     """
     fitting: list[tuple[int, FaceFeatures]] = []
     for folder in (root / FOLDER for root in roots):

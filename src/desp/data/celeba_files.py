@@ -10,7 +10,7 @@ from desp.data.folders import data_folder, dataset_folder
 from desp.errors import DataError
 
 SUBFOLDERS = ("celeba", "CelebA")
-"""Folders in which the layout may begin, besides the given one itself."""
+"""Subfolders of the given folder in which the files may be."""
 
 IMAGES, ATTRIBUTES, PARTITION = "img_align_celeba", "list_attr_celeba.txt", "list_eval_partition.txt"
 OFFICIAL_PAGE = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html"
@@ -23,7 +23,7 @@ class CelebaFiles:
     Attributes:
         folder: where they are.
         images: names of the JPEG files, in alphabetical order.
-        fingerprint: of what both lists hold, and of the names and sizes of the images.
+        fingerprint: of the contents of both lists, and of the names and sizes of the images.
     """
 
     folder: Path

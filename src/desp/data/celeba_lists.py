@@ -28,12 +28,12 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class AttributeList:
-    """What the list of attributes says.
+    """The list of attributes.
 
     Attributes:
-        images: names of the images it has rows for.
-        names: of the attributes.
-        values: (M, A), which image has which.
+        images: names of M images.
+        names: of A attributes.
+        values: (M, A), which image has which attribute.
     """
 
     images: tuple[str, ...]
@@ -121,9 +121,9 @@ class _Table:
     """Words of a text in rows.
 
     Attributes:
-        text: as bytes, with blanks behind it.
-        starts: (M, K), where words begin.
-        lines: (M,), numbers of the lines.
+        text: the bytes of the text, and some blanks after it.
+        starts: (M, K), where the words begin.
+        lines: (M,), line numbers of the rows.
     """
 
     text: _Array
@@ -135,7 +135,7 @@ class _Table:
         return self.text[start : start + 40].tobytes().split()[0]
 
     def refuse(self, wrong: _Array, path: Path, images: tuple[str, ...], expected: str) -> None:
-        """Raise a `DataError` if a value is `wrong`: (M, K - 1), as names are not looked at."""
+        """Raise a `DataError` if a value is `wrong` (M, K - 1); the first column, names, is not checked."""
         if wrong.any():
             row, column = np.argwhere(wrong)[0].tolist()
             raise DataError(
@@ -145,7 +145,7 @@ class _Table:
 
 
 def _table(path: Path, body: bytes, columns: int, first_line: int) -> tuple[tuple[str, ...], _Table]:
-    """Find all words of all rows at once, without making an object of each; the first column are names."""
+    """Find all words of all rows at once, without an object for each; the first column holds names."""
     text = np.frombuffer(body + b"\n    ", dtype=np.uint8)
     blank = text <= ord(" ")
     ends = np.flatnonzero(text == ord("\n"))

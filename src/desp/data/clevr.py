@@ -42,11 +42,11 @@ class ImageTable:
         return len(self.sizes)
 
     def at(self, places: Tensor | slice) -> "ImageTable":
-        """The rows at these places; a slice of a memory map is not read yet."""
+        """The rows at these places; a slice of a memory map is not read."""
         return ImageTable(self.images[places], self.elements[places], self.sizes[places])
 
     def to(self, device: torch.device | str) -> "ImageTable":
-        """Move all tensors to `device`. What is there already, such as a memory map on the CPU, is not copied."""
+        """Move all tensors to `device`. Tensors that are there already, such as a memory map, are not copied."""
         return ImageTable(self.images.to(device), self.elements.to(device), self.sizes.to(device))
 
     def example(self, index: int) -> Example:
@@ -76,8 +76,10 @@ class ImageTable:
 def elements_of(
     boxes: Float[Tensor, "m n 4"], states: Float[Tensor, "m n 18"], target: ClevrTarget
 ) -> Float[Tensor, "m n d"]:
-    """What the elements of sets hold: boxes, states, or one behind the other."""
-    return {"boxes": boxes, "state": states}.get(target, torch.cat([boxes, states], dim=-1))
+    """The features of the target: boxes, states, or both."""
+    if target == "objects":
+        return torch.cat([boxes, states], dim=-1)
+    return boxes if target == "boxes" else states
 
 
 @dataclass(frozen=True)
@@ -102,12 +104,12 @@ class ClevrPart:
         return len(self.sizes)
 
     def at(self, places: slice) -> "ClevrPart":
-        """Some of them; images stay a view of the memory map."""
+        """A range of the images, which stay a view of the memory map."""
         tensors = self.images[places], self.boxes[places], self.states[places], self.sizes[places]
         return ClevrPart(*tensors, self.names[places])
 
     def table(self, target: ClevrTarget) -> ImageTable:
-        """The images with the sets of a task."""
+        """The images with their sets for a target."""
         return ImageTable(self.images, elements_of(self.boxes, self.states, target), self.sizes)
 
 
@@ -117,8 +119,8 @@ class ClevrData:
 
     Attributes:
         training: 95 % of the official training images, in an order that is always the same.
-        validation: the rest of them.
-        test: the official validation images, in their order; those of the official test split have no scenes.
+        validation: the other official training images.
+        test: the official validation images, in their order; the official test images have no scenes.
         data_label: which data they are, "CLEVR v1.0" or "re-rendered CLEVR".
         checksum: of the scene files, and of the names and sizes of all images.
         folder: where the files are.
@@ -143,7 +145,7 @@ def load_clevr(data_dir: str | Path | None = None, progress: Progress | None = N
 
     Args:
         data_dir: where; see `clevr_folder`.
-        progress: told how far caching is: split, images done, of how many.
+        progress: called with the split, the number of images done, and of all.
 
     Raises:
         DataError: files are missing, or nothing in them can be used.
@@ -177,7 +179,7 @@ def _cached(folder: Path, files: SplitFiles, progress: Progress | None) -> Cache
 
 
 def _ordered(scenes: AnnotatedScenes, split: Split) -> AnnotatedScenes:
-    """Those for training in a random order, so that a part of them is a stretch of the cache."""
+    """Training scenes in random order, so that a random part of them is one range of the cache."""
     if split == "val":
         return scenes
     return scenes.at(torch.randperm(len(scenes), generator=make_generator("clevr split")))

@@ -2,27 +2,32 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from desp.data import image_cache
 from desp.data.clevr_files import SplitFiles
 from desp.data.clevr_scene_file import AnnotatedScenes
-from desp.data.image_cache import COMPLETE, Progress, Unusable, cached_in, decode_images, map_images, write_array
-from desp.data.images import Bytes, read_image
+from desp.data.image_cache import (
+    COMPLETE,
+    Progress,
+    cached_in,
+    complete,
+    decode_images,
+    map_images,
+    write_array,
+)
 from desp.data.skips import Skips
 from desp.errors import DataError
 
 SIDE = 128
-CHUNK = image_cache.CHUNK
 VERSION = 1
-"""Of how a cache is made; raise it where boxes, states or images are made otherwise."""
+"""Version of the cache; raise it when boxes, states or images are made in another way."""
 
 ARRAYS = ("boxes", "states", "sizes")
 
@@ -33,7 +38,7 @@ class CachedSplit:
 
     Attributes:
         images: (M, 3, 128, 128), a memory map: only what is used is read.
-        scenes: M of them.
+        scenes: their M scenes.
     """
 
     images: UInt8[Tensor, "m 3 side side"]
@@ -48,10 +53,10 @@ def cached_split(
     Several processes may ask at once: one builds, the others wait for it.
 
     Args:
-        roots: folders of caches. What is complete in one of them is used, else the first that can be written to.
+        roots: folders of caches. A complete cache in one of them is used; else the first writable one gets it.
         files: of the split.
-        read: gives the scenes, in the order in which they are wanted; called only where they are not cached.
-        progress: told how far it is: split, images done, of how many.
+        read: gives the scenes in the wanted order; called only where they are not cached.
+        progress: called with the split, the number of images done, and of all.
 
     Raises:
         DataError: no image can be used, one cannot be read, or no folder can be written to.
@@ -63,12 +68,14 @@ def cached_split(
 
 
 def _load(folder: Path) -> CachedSplit | None:
-    """What a folder holds; None if it is not complete, or something in it is damaged."""
+    """The content of a cache folder; None if it is not complete, or something in it is damaged."""
     try:
         known = json.loads((folder / COMPLETE).read_bytes())
         images = map_images(folder)
-        boxes, states, sizes = (torch.from_numpy(_load_array(folder / f"{name}.npy")) for name in ARRAYS)
-        skips = Skips(known["skips"]["counts"], known["skips"]["examples"])
+        boxes, states, sizes = (
+            torch.from_numpy(np.load(folder / f"{name}.npy", allow_pickle=False)) for name in ARRAYS
+        )
+        skips = Skips(**known["skips"])
         scenes = AnnotatedScenes(
             tuple(known["names"]), boxes, states, sizes, known["clipped"], skips, known["label"]
         )
@@ -78,24 +85,9 @@ def _load(folder: Path) -> CachedSplit | None:
     return CachedSplit(images, scenes) if whole else None
 
 
-def _load_array(path: Path) -> "np.ndarray[Any, np.dtype[Any]]":
-    return np.load(path, allow_pickle=False)
-
-
 def _build(folder: Path, files: SplitFiles, scenes: AnnotatedScenes, progress: Progress | None) -> None:
-    def tell(done: int, total: int) -> None:
-        if progress:
-            progress(files.split, done, total)
-
     paths = [files.image_folder / name for name in scenes.names]
-    _finish(folder, scenes, decode_images(folder, paths, SIDE, _decoded, CHUNK, tell))
-
-
-def _decoded(path: Path) -> Bytes:
-    return read_image(path, SIDE)
-
-
-def _finish(folder: Path, scenes: AnnotatedScenes, unusable: Unusable) -> None:
+    unusable = decode_images(folder, paths, SIDE, partial(progress, files.split) if progress else None)
     skips = scenes.skips.copy()
     for number, (reason, detail) in sorted(unusable.items()):
         skips.add(reason, f"{scenes.names[number]} ({detail})")
@@ -106,4 +98,4 @@ def _finish(folder: Path, scenes: AnnotatedScenes, unusable: Unusable) -> None:
     for name in ARRAYS:
         write_array(folder / f"{name}.npy", getattr(scenes, name).numpy())
     known = {"names": scenes.names, "clipped": scenes.clipped, "label": scenes.label}
-    image_cache.complete(folder, {**known, "skips": {"counts": skips.counts, "examples": skips.examples}})
+    complete(folder, {**known, "skips": asdict(skips)})

@@ -14,7 +14,7 @@ Split = Literal["train", "val"]
 SPLITS: tuple[Split, ...] = ("train", "val")
 
 SUBFOLDERS = ("clevr", "CLEVR_v1.0")
-"""Folders in which the layout may begin, besides the given one itself."""
+"""Subfolders of the given folder in which the files may be."""
 
 OFFICIAL_PAGE = "https://cs.stanford.edu/people/jcjohns/clevr/"
 
@@ -28,7 +28,7 @@ class SplitFiles:
         scene_file: JSON.
         image_folder: its images.
         images: names of the PNG files in it, in alphabetical order.
-        fingerprint: of what the scene file holds, and of the names and sizes of the images.
+        fingerprint: of the content of the scene file, and of the names and sizes of the images.
     """
 
     split: Split
@@ -69,7 +69,7 @@ def split_files(folder: Path, split: Split) -> SplitFiles:
     """Look at the files of a split; images are not opened.
 
     Raises:
-        DataError: one that cannot be read, or no images.
+        DataError: a file cannot be read, or there are no images.
     """
     scene_file, image_folder = _scene_file(folder, split), folder / "images" / split
     try:

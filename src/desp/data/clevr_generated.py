@@ -30,7 +30,7 @@ class GeneratedTable:
     visible: Float[Tensor, "m n"]
 
     def first_hidden(self, most_visible: float) -> int | None:
-        """The first image with an object of which at most this share is visible; None if there is none."""
+        """The first image with an object whose visible share is at most `most_visible`; None if there is none."""
         there = prefix_mask(self.table.sizes, self.visible.shape[1])
         found = ((self.visible <= most_visible) & there).any(dim=1).nonzero()
         return int(found[0]) if len(found) else None
@@ -50,10 +50,10 @@ def draw_images(batch_size: int, generator: torch.Generator, target: ClevrTarget
     return ImageTable(rendering.images, elements, scenes.mask.sum(dim=1)).batch()
 
 
-def draw_table(count: int, generator: torch.Generator, target: ClevrTarget, at_once: int = 16) -> GeneratedTable:
-    """So many images with their sets, drawn and rendered on the generator's device, where they stay.
+def draw_table(count: int, generator: torch.Generator, target: ClevrTarget, at_once: int) -> GeneratedTable:
+    """`count` images with their sets, drawn and rendered on the generator's device, where they stay.
 
-    They are drawn `at_once`, whatever their number, so that a longer table begins with a shorter one.
+    `at_once` of them are drawn together, whatever the `count`, so that a longer table begins with a shorter one.
     """
     parts = []
     for _ in range(0, count, at_once):

@@ -20,13 +20,13 @@ Scalars = Float[Tensor, "b p"]
 Vectors = Float[Tensor, "b 3 p"]
 Triple = tuple[Tensor, Tensor, Tensor]
 
-# For each shape x² + y² + k z² <= s: k, and s.
+# The quadric of each shape is x² + y² + k z² <= s: these are k and s.
 QUADRIC_Z = (1.0, 1.0, 0.0)
 QUADRIC_SIZE = (3.01, 1.0, 1.0)
 NO_HIT_DISTANCE = 1e4
-"""The distance to what is not there."""
+"""Distance where a ray meets nothing."""
 TINY = 1e-6
-"""Added to coordinates, so that rays are not exactly parallel to faces of objects that stand straight."""
+"""Added to coordinates, so that rays are not exactly parallel to the faces of unrotated cubes."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Start:
 
 @dataclass(frozen=True)
 class Solid:
-    """One object in each of B scenes, or all objects of all scenes, as what rays need of them.
+    """One object in each of B scenes, or all objects of all scenes, as numbers for ray casting.
 
     Attributes:
         x, y, z: the centre; far below the ground where a scene does not have the object.
-        scale: one divided by half its extent, see `Scenes.half_extents`.
-        cosine, sine: of its rotation, times `scale`.
-        quadric_z, quadric_size: its quadric.
+        scale: one divided by half the extent, see `Scenes.half_extents`.
+        cosine, sine: of the rotation, times `scale`.
+        quadric_z, quadric_size: k and s of the quadric.
     """
 
     x: Float[Tensor, "*b 1"]
@@ -201,7 +201,8 @@ def exposure(
     negative depth. Objects are convex, and never cover a light where their own surface faces it. Of the sky, each
     covers as much as a sphere in its place covers above level ground.
 
-    Returns: K = L + 1 shares a point.
+    Returns:
+        K = L + 1 shares for each point.
     """
     visible = [torch.ones_like(points[:, 0]) for _ in range(lights.shape[1] + 1)]
     starts = [solids.starts(light.unsqueeze(-1) - TINY) for light in lights.unbind(1)]

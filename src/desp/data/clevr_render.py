@@ -1,4 +1,4 @@
-"""Images of CLEVR-like scenes: drawn without end, with a ray caster, on any device."""
+"""Images of CLEVR-like scenes, rendered by a ray caster on any device."""
 
 from dataclasses import dataclass, fields
 from typing import TypeVar
@@ -15,13 +15,13 @@ from desp.data.clevr_shading import LIGHT_RADIUS, World, encode, meet, radiance
 from desp.data.clevr_silhouettes import Visibility, keep_visible, view_directions, visibility
 
 CHOICE_GRID, BOX_GRID = 12, 24
-"""Rays a side into the box of each object: to choose scenes, and for what is returned."""
+"""Rays along each side of an object's box that measure its visibility: to choose scenes, and for the result."""
 SOFTNESS = 0.12
 """Share of a pixel that goes to each neighbour in a row, and to each in a column."""
 NOISE = 0.002
 """Standard deviation of the noise of images, whose colours go from 0 to 1."""
 RAYS_AT_ONCE = {"cpu": 30_000}
-"""By type of device: what stays in a CPU's caches; elsewhere `MOST_RAYS`, for the memory."""
+"""By type of device: few enough for a CPU's caches; elsewhere `MOST_RAYS`, for the memory."""
 MOST_RAYS = 2**23
 
 Part = TypeVar("Part", Scenes, Visibility)

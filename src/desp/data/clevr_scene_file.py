@@ -27,16 +27,16 @@ _ATTRIBUTES = {"material": MATERIALS, "color": COLOURS, "shape": SHAPES, "size":
 
 @dataclass(frozen=True)
 class AnnotatedScenes:
-    """M scenes that can be used, as far as their file and the names of images tell.
+    """M scenes that can be used, as far as the scene file and the names of images tell; images are not opened.
 
     Attributes:
         names: of their images.
         boxes: (M, 10, 4) x1, y1, x2, y2 in [0, 1], zero behind the last object.
         states: (M, 10, 18), likewise.
         sizes: (M,) how many objects.
-        clipped: how many boxes of them left the image and were clipped to it.
+        clipped: number of boxes that left the image and were clipped to it.
         skips: what cannot be used.
-        label: which data they are: `OFFICIAL` or `RE_RENDERED`.
+        label: `OFFICIAL` or `RE_RENDERED`.
     """
 
     names: tuple[str, ...]

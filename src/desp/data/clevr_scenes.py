@@ -18,21 +18,21 @@ from desp.data.clevr_boxes import COLOURS, HEIGHT, MATERIALS, MAX_OBJECTS, SHAPE
 from desp.sets import prefix_mask
 
 RADII = (0.35, 0.7)
-"""Of small and large objects, of all shapes, in the rules for places; also the height of their centres."""
+"""Radii of small and large objects of any shape, in the placement rules; also the height of their centres."""
 HALF_EXTENTS = (0.965, 1.0, 0.985)
-"""Half the extents of cubes, spheres and cylinders, as a share of their radii: those with sharp edges that look as
-large as CLEVR's with round edges."""
+"""Half the extents of cubes, spheres and cylinders, as a share of their radii: our objects have sharp edges, and
+look as large as CLEVR's, which have round ones."""
 MIN_OBJECTS = 3
 REACH = 3.0
 """Centres lie within this distance of the middle, in x and in y."""
 MIN_DISTANCE = 0.25
-"""Between objects: the distance of the centres minus both radii."""
+"""The least distance of two centres minus both radii."""
 MARGIN = 0.4
-"""Between centres, along each of the camera's horizontal directions."""
+"""The least distance of two centres along each of the camera's horizontal directions."""
 TRIES = 64
 """Places that are tried for each object, all of which keep the margins."""
 ALTERNATIVES = 6
-"""Scenes that are tried for each scene."""
+"""Scenes that are drawn for each scene that is returned."""
 
 CAMERA = (7.48113, -6.50764, 5.34367)
 CAMERA_JITTER = 0.5
@@ -97,7 +97,7 @@ class Scenes:
         return Scenes(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def keep(self, mask: Bool[Tensor, "b n"]) -> "Scenes":
-        """The same scenes with no objects but these, moved to the front."""
+        """The same scenes with these objects alone, moved to the front."""
         order = (~mask).to(torch.uint8).sort(dim=1, stable=True).indices
         names = ("rotations", "shapes", "materials", "colours", "size_indices")
         rows = {name: torch.take_along_dim(getattr(self, name), order, 1) for name in names}
@@ -130,7 +130,8 @@ def draw_alternatives(count: int, generator: torch.Generator) -> Scenes:
 
     Objects for which no place is found are left out, so that some scenes of a group lack objects.
 
-    Returns: count · `ALTERNATIVES` scenes; a group's scenes follow each other.
+    Returns:
+        `count` times `ALTERNATIVES` scenes; the scenes of a group follow each other.
     """
     size = torch.randint(MIN_OBJECTS, MAX_OBJECTS + 1, (count,), generator=generator, device=generator.device)
     camera = _jitter((CAMERA,), CAMERA_JITTER, count, generator)[:, 0]
@@ -185,7 +186,8 @@ def _place(
     Coordinates are along the camera's horizontal directions, where margins are plain differences. A place that is
     uniform among those allowed has coordinates that are uniform outside the others' margins.
 
-    Returns: the places as (x, y), and which objects found one.
+    Returns:
+        The places as (x, y), and which objects found one.
     """
     count, most = radii.shape
     unit = torch.rand(most, count, 2, TRIES, generator=generator, device=generator.device)

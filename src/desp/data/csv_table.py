@@ -16,11 +16,11 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:\.\d{3})*,\d+")
 
 
 def open_csv(path: Path, id_column: str | None = None) -> Table:
-    """A CSV file as a table: cells that are numbers are read as such, empty ones as None.
+    """A CSV file as a table: cells become numbers, text, or None where they are empty.
 
     Args:
         path: of the file.
-        id_column: stays text, as numbers would lose zeros before them, and digits.
+        id_column: its cells stay text, as numbers would lose leading zeros and digits.
 
     Raises:
         DataError: the file cannot be read, or has no names of columns; while it is read: a row of another length.

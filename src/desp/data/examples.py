@@ -1,4 +1,4 @@
-"""Examples of a file, gathered one after another and then read one at a time, from memory or from a file."""
+"""Examples of a file of rows, gathered in arrays in memory or in a temporary file, and read one at a time."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,17 +19,17 @@ ALL_EMPTY = "every set is empty, so there is nothing to learn."
 
 
 class GatheredSets:
-    """Elements of sets, taken in one after another; all have as many features."""
+    """The elements of sets that are added one after another; all elements have the same number of features."""
 
     def __init__(self) -> None:
         self.features: int | None = None
         self._elements = GrowingArray(np.float32)
 
     def add(self, value: Any, where: str) -> int:
-        """Take in elements, as a list of lists of numbers, and tell how many they are.
+        """Add a set, a list of lists of numbers, and return its cardinality.
 
         Raises:
-            DataError: it is no such list, or has other features than those before.
+            DataError: it is no such list, or has another number of features than the sets before.
         """
         elements = as_set(value, where)
         if len(elements):
@@ -54,10 +54,10 @@ class GatheredSets:
 
 
 class GatheredExamples:
-    """Inputs with their valid sets, taken in one by one.
+    """Inputs with their valid sets, added one by one.
 
     Args:
-        inputs: takes in the inputs.
+        inputs: gathers the inputs.
         aligned: each element of an input must have its own in the set.
     """
 
@@ -67,7 +67,7 @@ class GatheredExamples:
         self._sizes = GrowingArray(np.int64)
 
     def add(self, value: Any, answers: Sequence[Any], where: str) -> None:
-        """Take in an input and all its valid sets, as they are written.
+        """Add an input and all its valid sets, as they are written in the file.
 
         Raises:
             DataError: one of them cannot be used; `where` names the place.
@@ -81,7 +81,7 @@ class GatheredExamples:
         self.inputs.add(value, where)
 
     def reader(self, path: Path) -> Callable[[int], Example]:
-        """Gives an example by its number.
+        """A function from the number of an example to the example.
 
         Raises:
             DataError: all sets, or all inputs, are empty.

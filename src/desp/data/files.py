@@ -27,11 +27,11 @@ TABLES = (*CSV, *PARQUET, *ARROW)
 
 
 class _Examples(Sequence[Example]):
-    """Examples that are read when they are asked for, so that a memory map is never copied as a whole.
+    """Examples that are read on demand, so that a memory map is never copied as a whole.
 
     Args:
-        read: gives one example.
-        places: what it is asked for, in this order.
+        read: from a place in the file to its example.
+        places: of the examples, in their order.
     """
 
     def __init__(self, read: Callable[[int], Example], places: Sequence[int]) -> None:
@@ -54,12 +54,12 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
     """The examples of a file. As a dataset, an (input, set) pair for each valid set of each example.
 
     Args:
-        examples: read when they are asked for.
+        examples: read on demand.
         answer_counts: how many valid sets each of them has.
         input_kind: of the inputs.
-        description: what inputs and features are, with what the file itself tells.
+        description: what inputs and features are, completed by what the file itself tells.
         where: names an example of the file in messages, by its number.
-        notes: what a user should know of how it was read.
+        notes: sentences on how the file was read, for the user.
     """
 
     def __init__(
@@ -95,13 +95,13 @@ class DataFile(Dataset[tuple[Tensor, Tensor]]):
 
 
 def open_table(path: Path, id_column: str | None = None) -> Table:
-    """A file of rows, by its name: CSV, Parquet, Arrow, a folder of Parquet files or of `datasets`; or JSON lines.
+    """A file of rows as a table. Its name tells the format: CSV, Parquet, Arrow; anything else is JSON lines.
 
-    Of a folder with a table of inputs it is that one.
+    A folder is one of Parquet files or of `datasets`; if it has a table of inputs, that is opened.
 
     Args:
         path: of the file or folder.
-        id_column: stays text, where the format does not tell numbers and text apart.
+        id_column: its cells stay text, where the format does not tell numbers and text apart.
 
     Raises:
         DataError: it is missing or cannot be read.
@@ -167,8 +167,9 @@ def read_data_file(
 
     A row may hold ``answers``, all sets that are valid for its input, in place of ``set``. Arrays are ``inputs``
     (M, ...) and ``sets`` (M, N, D), and for sets of different sizes ``sizes`` (M,) or ``presence`` (M, N); inputs
-    that are sets (M, N, D) may have ``input_sizes`` or ``input_presence`` likewise. Those of a folder are memory
-    maps: only what is used is read. Rows are read one after another, and many of them go to a temporary file.
+    that are sets (M, N, D) may have ``input_sizes`` or ``input_presence`` likewise. Arrays of a folder are memory
+    maps: only what is used is read. Rows are read one after another; if they are large, they are kept in a
+    temporary file.
 
     Args:
         path: the file or folder.
@@ -176,7 +177,7 @@ def read_data_file(
         image_size: images named in files are squeezed to this width and height; 0: they must have one size.
         set_column: the column that holds the set of a row.
         id_column: the column that joins a table of inputs and one of elements.
-        all_may_be_empty: accept arrays in which every set is empty, of which nothing could be learned.
+        all_may_be_empty: accept arrays in which every set is empty, from which nothing could be learned.
 
     Raises:
         DataError: missing, empty or broken; the message names the line or row.
@@ -189,7 +190,7 @@ def read_data_file(
         arrays = load_arrays(path) if path.is_file() else map_arrays(path)
         return _from_arrays(arrays, path, settings, all_may_be_empty)
     if path.is_dir() and files[0].stem == INPUTS:
-        # One that is asked for as part of inputs may be a number.
+        # An id column that is also part of the inputs may hold numbers.
         text = None if id_column in settings.description.input_columns else id_column
         inputs, sets = (open_table(file, text) for file in files)
         return _from_long(LongTables(inputs, sets, id_column, settings.description, image_size))

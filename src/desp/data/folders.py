@@ -1,4 +1,4 @@
-"""Where datasets lie, and where what is made of them may be kept."""
+"""Folders of datasets, and of caches made from them."""
 
 import hashlib
 import os
@@ -25,15 +25,14 @@ def dataset_folder(
     expected: str,
     layout: str,
 ) -> Path:
-    """The folder that holds a dataset: `base` or one below it, the most complete, as a folder may hold other files
-    beside a folder of the dataset.
+    """The folder that holds a dataset: `base` or a subfolder, whichever has most of the wanted files.
 
     Args:
         name: of the dataset.
         base: where to look.
-        below: folders in it in which the dataset may begin.
-        wanted: what must be in a folder.
-        expected: that, in words.
+        below: names of its subfolders in which the dataset may be.
+        wanted: from a folder to the paths that must exist in it.
+        expected: these paths, in words.
         layout: how the data must lie, and where to get them.
 
     Raises:
@@ -61,12 +60,12 @@ def cache_folder() -> Path:
 
 
 def cache_roots(folder: Path, dataset: str, side: int) -> tuple[Path, Path]:
-    """Where what is made of a dataset may be kept: beside its files, or in the user's own cache folder.
+    """Folders for caches made from a dataset: beside its files, and in the user's own cache folder.
 
     Args:
         folder: of its files.
         dataset: its name.
-        side: height and width of the images that are kept.
+        side: height and width of the cached images.
     """
     place = hashlib.blake2b(os.fsencode(resolved_path(folder)), digest_size=8).hexdigest()
     return folder / f"desp-cache-{side}", cache_folder() / f"{dataset}-{side}-{place}"

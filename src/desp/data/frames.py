@@ -1,4 +1,4 @@
-"""Data frames of pandas, which is never imported here, as tables; and inputs and sets as pairs."""
+"""Data frames of pandas as tables, without importing pandas; and inputs and sets as pairs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -37,7 +37,7 @@ def has_names(value: Any) -> bool:
 
 
 def frame_table(frame: Any, name: str, *, with_id: bool = False) -> Table:
-    """A data frame as a table that messages call `name`; its index becomes a column `id`, if it has none."""
+    """A data frame as a table, `name` in messages. `with_id`: its index becomes a column `id` if it has none."""
     columns = check_columns(Path(name), tuple(map(str, frame.columns)))
     indexed = with_id and ID not in columns
     return Table(Path(name), "row", (ID, *columns) if indexed else columns, lambda: _frame_rows(frame, indexed))
@@ -75,7 +75,7 @@ def _plain_records(inputs: Any) -> Iterator[tuple[int, Record]]:
 
 
 def read_named_inputs(x: Any, shape: DataShape) -> Tensor:
-    """Inputs with the names of their columns as a batch (B, ...) for a predictor of `shape`.
+    """A data frame or list of dicts as a batch of inputs (B, ...) for a predictor of `shape`.
 
     Raises:
         DataError: the predictor was fitted to inputs without names, or a column is missing or cannot be used.
@@ -96,7 +96,7 @@ def read_named_inputs(x: Any, shape: DataShape) -> Tensor:
 
 
 class Pairs(Dataset[tuple[Any, Any]]):
-    """Inputs and sets, one of each for an example.
+    """Inputs and sets as a dataset of pairs.
 
     Args:
         inputs, sets: with a length and items by index.
@@ -115,7 +115,7 @@ class Pairs(Dataset[tuple[Any, Any]]):
 def make_pairs(
     inputs: Any, sets: Any, description: DataDescription | None = None
 ) -> tuple[Pairs, DataDescription | None]:
-    """Inputs and sets as a dataset, and the description with the names that a data frame has.
+    """Inputs and sets as a dataset of pairs, and the description with the names of a data frame's columns.
 
     Args:
         inputs: an array or tensor (M, ...), a list, a data frame, or a list of dicts.
@@ -124,7 +124,7 @@ def make_pairs(
         description: what inputs and features are.
 
     Raises:
-        DataError: they are something else, or not as many.
+        DataError: they are something else, or their numbers differ.
     """
     if is_frame(sets):
         return _joined(inputs, sets, description or DataDescription())
@@ -146,7 +146,7 @@ def make_pairs(
 
 
 def _by_position(value: Any) -> Any:
-    """A column of a data frame as a list, as its own items are found by labels and not by position."""
+    """A pandas series as a list, as indices of a series are labels and not positions."""
     return list(value) if hasattr(value, "iloc") and not is_frame(value) else value
 
 

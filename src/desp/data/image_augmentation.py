@@ -17,17 +17,16 @@ class BoxAugmentation:
 
     Shifts are by whole pixels: interpolation blurs edges, and a network that is trained on blurred ones places
     boxes less exactly in sharp images. Vacated pixels repeat the border (replicate padding): reflected objects
-    would have no box. No box leaves the image that was inside, and no shape depends on what is drawn, so that
-    it can be captured as a part of a training step.
+    would have no box. Boxes inside the image stay inside. No shape depends on what is drawn, so that augmentation
+    can be captured as a part of a training step.
 
     Attributes:
         flip: probability of a horizontal flip.
         shift: largest shift along each axis, normalised by the image's width or height.
-        colour: strength of random changes of colour: at 1, brightness moves by up to .1 of the range of
-            intensities, contrast by up to 25 %, the gain of each channel by up to 10 %; in proportion below; 0:
-            none.
-        moves_boxes: whether to flip and shift images with their boxes, which must be the first four features then;
-            False: only colours change.
+        colour: strength of random changes of colour. At 1, brightness changes by up to .1 of the range of
+            intensities, contrast by up to 25 %, the gain of each channel by up to 10 %; 0: no change.
+        moves_boxes: whether to flip and shift images; boxes must then be the first four features. False: only
+            colours change.
     """
 
     flip: float = 0.5
@@ -36,7 +35,7 @@ class BoxAugmentation:
     moves_boxes: bool = True
 
     def __call__(self, batch: Batch, generator: torch.Generator) -> Batch:
-        """Images of bytes, or of intensities in [0, 1], and their boxes; columns behind the first four stay."""
+        """The augmented batch; images are bytes or intensities in [0, 1]. Features after the first four stay."""
         images, sets = batch.x, batch.sets
         if self.moves_boxes:
             flipped = torch.rand(len(images), generator=generator, device=images.device) < self.flip
@@ -57,7 +56,7 @@ class BoxAugmentation:
         size: tuple[int, int],
         generator: torch.Generator,
     ) -> Int[Tensor, "b 2"]:
-        """Shifts to the right and down, within the room that all boxes of an image together have."""
+        """Shifts to the right and down in pixels, by which no box of an image leaves it."""
         absent = ~mask.unsqueeze(-1)
         low = boxes[..., :2].masked_fill(absent, 1.0).amin(dim=1)
         high = boxes[..., 2:].masked_fill(absent, 0.0).amax(dim=1)
@@ -74,7 +73,7 @@ def recoloured(
     Args:
         images: on the generator's device.
         strength: of the changes; see `BoxAugmentation.colour`.
-        generator: what is drawn from.
+        generator: of the random numbers.
     """
     if strength == 0:
         return images

@@ -1,8 +1,8 @@
 """Image files, decoded and squeezed once into a file that is memory-mapped afterwards.
 
-A cache is a folder that is named after the fingerprint of what it is made of: other data have another one. It is
-built in chunks. What a chunk holds is on the disk before ``progress.json`` says so, and ``complete.json`` is
-written last: whenever building ends early, it goes on after the last whole chunk.
+A cache is a folder whose name has the fingerprint of the files that it is made of: other data have another cache.
+It is built in chunks. A chunk is on the disk before ``progress.json`` counts it, and ``complete.json`` is written
+last: if building is interrupted, it goes on after the last whole chunk.
 """
 
 import io
@@ -22,7 +22,7 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from desp.data.images import Bytes, UnusableImage
+from desp.data.images import Bytes, UnusableImage, read_image
 from desp.errors import DataError
 from desp.locks import exclusive
 from desp.storage import make_folder, open_in_place, remove, write_at, write_atomically, write_json
@@ -33,7 +33,7 @@ CHUNK = 256
 IMAGES, PROGRESS, COMPLETE = "images.npy", "progress.json", "complete.json"
 
 Progress = Callable[[str, int, int], None]
-"""Called now and then with what it is about, how much of it is done, and of how much."""
+"""Called now and then with a word for the work, how much of it is done, and how much there is in all."""
 
 Unusable = dict[int, tuple[str, str]]
 """Reason and detail for images that cannot be used, by their number."""
@@ -56,10 +56,11 @@ def cached_in(
     Several processes may ask at once: one builds, the others wait for it.
 
     Args:
-        roots: folders of caches. What is complete in one of them is used, else the first that can be written to.
-        prefix: of the name of the cache's folder; other caches with the same one are out of date, and removed.
-        fingerprint: of what it is made of, the rest of its name.
-        load: gives what a folder holds; None if it is not complete, or something in it is damaged.
+        roots: folders of caches. A complete cache in one of them is used; else the first writable one gets it.
+        prefix: beginning of the name of the cache's folder; other caches with the same prefix are out of date, and
+            removed.
+        fingerprint: of the files that the cache is made of; the rest of its name.
+        load: gives the content of a folder; None if it is not complete, or something in it is damaged.
         build: fills a folder.
 
     Raises:
@@ -130,8 +131,8 @@ class _State:
     """How far building is.
 
     Attributes:
-        done: images that were read.
-        unusable: those of them that cannot be used.
+        done: number of images that were read.
+        unusable: which of them cannot be used.
     """
 
     done: int
@@ -146,22 +147,18 @@ def decode_images(
     folder: Path,
     paths: Sequence[Path],
     side: int,
-    decode: Callable[[Path], Bytes],
-    chunk: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> Unusable:
-    """Decode images into a folder, which is not complete from now on; see `complete`.
+    """Decode and squeeze images into a folder, which is not complete until `complete` says so.
 
     Args:
         folder: where; what an earlier attempt wrote there is kept.
         paths: of the image files, in the order in which they are wanted.
         side: height and width of a decoded image.
-        decode: gives (3, side, side) bytes, or raises `UnusableImage`.
-        chunk: images that are written together.
-        progress: told how many are done, and of how many.
+        progress: called with the number of images done, and of all.
 
     Returns:
-        Those that cannot be used; the others are written, one behind the other.
+        The images that cannot be used; the others are written, one behind the other.
 
     Raises:
         DataError: a file cannot be read at all.
@@ -172,7 +169,7 @@ def decode_images(
 
     def result(path: Path) -> Bytes | UnusableImage:
         try:
-            return decode(path)
+            return read_image(path, side)
         except UnusableImage as problem:
             return problem
 
@@ -182,7 +179,7 @@ def decode_images(
                 progress(state.done, total)
             if state.done == total:
                 break
-            some = paths[state.done : state.done + chunk]
+            some = paths[state.done : state.done + CHUNK]
             state = _add(file, state, side, list(pool.map(result, some)))
             write_json(folder / PROGRESS, {"done": state.done, "unusable": list(state.unusable.items())})
         write_at(file, 0, _header(state.written, side))
@@ -190,7 +187,7 @@ def decode_images(
 
 
 def complete(folder: Path, known: dict[str, Any]) -> None:
-    """Say that a folder is complete, and what else is to be known of it."""
+    """Mark a folder as complete, and write what else is known of it."""
     write_json(folder / COMPLETE, known)
     remove(folder / PROGRESS)
 

@@ -19,9 +19,9 @@ MAX_PIXELS = 64_000_000
 
 BROKEN = "the image is broken"
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
-"""Of image files that are taken for inputs."""
+"""Endings of image files."""
 MODES = {1: "L", 3: "RGB"}
-"""Pillow's name of an image's kind, by its number of channels."""
+"""Pillow's mode by the number of channels."""
 HUGE = f"the image has more than {MAX_PIXELS // 1_000_000} million pixels"
 
 
@@ -43,13 +43,13 @@ def read_image(path: Path, size: int | tuple[int, int] | None, channels: int = 3
 
     Args:
         path: of the file.
-        size: height and width, or one number for both, to which an image of another size is squeezed, whatever its
-            proportions; None keeps its own.
-        channels: 3: colours, 1: grey.
+        size: height and width to resize to, or one number for both, whatever the image's proportions; None: keep
+            the size.
+        channels: 3 for colour, 1 for grey.
 
     Raises:
         UnusableImage: it is damaged, no image, or has more than `MAX_PIXELS`.
-        DataError: the file cannot be read at all, which may be over when it is tried again.
+        DataError: the file cannot be read at all; another try may succeed.
     """
     with _opened(path) as image:
         colours = image.convert(MODES[channels])
@@ -74,7 +74,8 @@ def image_size(path: Path) -> tuple[int, int]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """An open image that is not huge; what Pillow raises while it is used says what is wrong with the file."""
+    """An open image of at most `MAX_PIXELS`; Pillow's errors while it is open become `UnusableImage` or
+    `DataError`."""
     image_module = require("PIL.Image", "viz", "read images")
     bombs = (image_module.DecompressionBombError, image_module.DecompressionBombWarning)
     try:

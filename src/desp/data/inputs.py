@@ -1,4 +1,4 @@
-"""Inputs as they are written in files, as tensors; and all those of a file, gathered one after another."""
+"""Inputs as they are written in files, as tensors: one at a time, or all inputs of a file."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +23,8 @@ def read_input(value: Any, kind: InputKind, shape: tuple[int, ...], folder: Path
 
     Args:
         value: a vector of numbers; a set, as list of lists; or an image, as the path of its file.
-        kind: which of them it must be.
-        shape: of the tensor. Sets are padded, with presence as last column; images are squeezed to it.
+        kind: which of these it must be.
+        shape: of the tensor. Sets are padded, with presence as last column; images are resized.
         folder: what paths are relative to.
         where: names the place in messages.
 
@@ -45,11 +45,11 @@ def read_input(value: Any, kind: InputKind, shape: tuple[int, ...], folder: Path
 
 
 class GatheredInputs:
-    """The inputs of a file, taken in one by one: all of one kind, and vectors and images of one shape.
+    """The inputs of a file, added one by one: all of one kind, and vectors and images of one shape.
 
     Args:
         folder: what paths of images are relative to.
-        image_size: width and height to squeeze images to; 0: they must have one size.
+        image_size: width and height to resize images to; 0: all must have the same size.
     """
 
     def __init__(self, folder: Path, image_size: int = 0) -> None:
@@ -61,10 +61,10 @@ class GatheredInputs:
         self._sizes = GrowingArray(np.int64)
 
     def add(self, value: Any, where: str) -> None:
-        """Take in the next input, as it is written.
+        """Add the next input, as it is written.
 
         Raises:
-            DataError: it cannot be used, or is unlike those before.
+            DataError: it cannot be used, or has another kind or shape than the inputs before.
         """
         if self.kind is None and value == []:
             self._empty.append(where)
@@ -94,7 +94,7 @@ class GatheredInputs:
         self._sizes.add([0] * len(self._empty))
 
     def _image(self, value: str, where: str) -> Tensor:
-        """An image of the size that all have: their own, or the one that is asked for."""
+        """An image, resized if a size is asked for, else checked to have the same size as the images before."""
         size = (self.image_size, self.image_size) if self.image_size else None
         image = _read_image(self.folder / value, where, size)
         if self.shape and tuple(image.shape) != self.shape:
@@ -106,7 +106,7 @@ class GatheredInputs:
         return image
 
     def reader(self) -> Callable[[int], Tensor]:
-        """Gives an input by its number; sets are padded to the largest of them.
+        """A function from the number of an input to the input; sets are padded to the largest of them.
 
         Raises:
             DataError: all are empty lists.
@@ -132,10 +132,10 @@ def _padded(elements: Tensor, size: int, features: int) -> Tensor:
 
 
 def kind_of(value: Any, where: str) -> InputKind:
-    """What an input is, by how it is written.
+    """The kind of an input, by how it is written.
 
     Raises:
-        DataError: it is nothing that an input can be.
+        DataError: it is of no known kind.
     """
     if isinstance(value, str):
         return "image"
@@ -172,7 +172,7 @@ def _read_set(value: Any, features: int | None, where: str) -> Tensor:
 
 
 def _read_image(path: Path, where: str, size: tuple[int, int] | None, channels: int = 3) -> Tensor:
-    """An image as bytes (channels, height, width), of `size` where that is given."""
+    """An image as bytes (channels, height, width), resized to `size` if it is given."""
     if channels not in MODES:
         raise DataError(f"{where}: image files have 1 or 3 channels, and this model's inputs have {channels}.")
     try:

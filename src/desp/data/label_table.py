@@ -1,5 +1,5 @@
-"""Tables of items with binary labels, which say what subset is to be predicted: from CSV to the JSON lines that
-`desp train custom` reads."""
+"""CSV tables of items with binary labels that mark the subset to be predicted, as the JSON lines that `desp train
+custom` reads."""
 
 import json
 import math
@@ -17,10 +17,10 @@ class LabelTable:
     """Sets of items with one or several valid labellings.
 
     Attributes:
-        features: names of the numbers that describe an item.
+        features: names of the features of an item.
         names: of the sets, in the order of their first rows.
-        items: the numbers of all items of each set.
-        answers: of each set, lists of a label for every item.
+        items: for each set the features of its items.
+        answers: for each set its valid labellings, each with a label for every item.
     """
 
     features: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Tables with one row per element, beside a table with one row per input; the same id joins them."""
+"""A table with one row per input and a table with one row per element, joined by an id."""
 
 import re
 from array import array
@@ -28,18 +28,18 @@ TWO_TABLES_HINT = f"'{INPUTS}' has a row for each input and '{SETS}' one for eac
 
 
 class LongTables:
-    """Inputs and elements of two tables, checked and gathered.
+    """Inputs and elements of two tables, checked and joined.
 
     Args:
         inputs: one row per input.
-        sets: one row per element; rows of a set need not follow each other. Inputs without any have the empty set.
-        id_column: says in both which input a row belongs to.
-        description: what inputs and features are; gets the names of columns that were found.
+        sets: one row per element; rows of a set need not follow each other. Inputs without rows have empty sets.
+        id_column: names in both tables the input that a row belongs to.
+        description: what inputs and features are; the names of the columns are added to it.
         image_size: as in `GatheredInputs`.
-        always_named: a column `input` is one like any other, even if it is the only one, as in data frames.
+        always_named: a column `input` is a column like any other, even if it is the only one, as in data frames.
 
     Raises:
-        DataError: a column is missing, an id is missing, twice or unknown, or values cannot be used.
+        DataError: a column or an id is missing, an id is repeated or unknown, or values cannot be used.
     """
 
     def __init__(
@@ -118,11 +118,11 @@ class LongTables:
 
     @property
     def input_kind(self) -> Any:
-        """Of the inputs."""
+        """Kind of the inputs."""
         return self._gathered.kind
 
     def reader(self) -> Callable[[int], Example]:
-        """Gives an example by its number: the row of its input."""
+        """A function from the number of an input's row to its example."""
         owners, read_input = self._owners.done(), self._gathered.reader()
         elements = self._elements.done().reshape(len(owners), -1)
         order, counts = owners.argsort(kind="stable"), np.bincount(owners, minlength=len(self.numbers))
@@ -136,7 +136,7 @@ class LongTables:
 
 
 def described(description: DataDescription, columns: Container[str]) -> DataDescription:
-    """The description with the categories that its names of features tell, of a table with these columns."""
+    """The description with the categories that its feature names tell; `columns` are the table's own names."""
     categories = description.categories or category_columns(description.feature_columns, columns)
     first = description.feature_columns[slice(*categories[0])] if categories else ()
     named = tuple(name.partition("=")[2] for name in first)

@@ -54,7 +54,7 @@ class PointTable:
         return PointTable(self.points.to(device), self.sizes.to(device))
 
     def batch(self) -> Batch:
-        """All sets, of (row, column) in [0, 1]; the input x of each is the same as (B, N, 3) with presence."""
+        """All sets of points (row, column) in [0, 1]; the input x is the same set with presence, (B, N, 3)."""
         presence = prefix_mask(self.sizes, self.points.shape[1])
         sets = SetBatch(self.points.to(torch.float32) / (PIXELS - 1), presence)
         return Batch(sets.with_presence(), sets)
@@ -79,8 +79,7 @@ def translate_points(fraction: float, grid: int) -> Augmentation:
     No shape depends on what is drawn, so that it can be captured as a part of a training step.
 
     Args:
-        fraction: of the sets that are translated, each to any place that has room for all its points; all places
-            are as likely.
+        fraction: of the sets that are translated, each to a uniformly drawn place with room for all its points.
         grid: places along each axis; coordinates are 0, 1 / (grid - 1), ..., 1.
     """
 
@@ -106,10 +105,10 @@ class MnistData:
 
     Attributes:
         training: 95 % of the official training images, in an order that is always the same.
-        validation: the rest of them.
+        validation: the other official training images.
         test: the official test images, in their order.
         labels: (M,) what the test images show, 0 to 9.
-        checksum: of the files they come from.
+        checksum: of the files.
     """
 
     training: PointTable
@@ -127,7 +126,7 @@ def load_mnist(dataset: MnistDataset, data_dir: str | Path | None = None) -> Mni
         data_dir: where; see `data_folder`.
 
     Raises:
-        DataError: files are missing, damaged or others.
+        DataError: files are missing, damaged, or not the official ones.
     """
     folder = files_folder(dataset, data_dir)
     checksum = check_files(folder, dataset)

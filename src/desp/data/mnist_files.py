@@ -6,7 +6,7 @@ import ssl
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -23,7 +23,7 @@ from desp.storage import write_atomically
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
 TEST_IMAGES, TEST_LABELS = "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"
 
-# MD5 sums as published; looked up when files are checked.
+# MD5 sums as published.
 CHECKSUMS: dict[MnistDataset, dict[str, str]] = {
     "mnist": {
         TRAIN_IMAGES: "f68b3c2dcbeaaa9fbdd348bbdeb94873",
@@ -67,9 +67,9 @@ _START = b"\x00\x00\x08"
 
 
 def files_folder(dataset: MnistDataset, data_dir: str | Path | None = None) -> Path:
-    """The folder of a dataset's files: DIR/DATASET, or DIR itself if they are there and not in the former.
+    """The folder of a dataset's files: DIR/DATASET, or DIR itself if the files are there and DIR/DATASET has none.
 
-    The datasets' files have the same names, so those in DIR itself must also have the right checksums.
+    Files of both datasets have the same names, so files in DIR itself must also have the right checksums.
     """
     checksums = CHECKSUMS[dataset]
     base = data_folder(data_dir)
@@ -86,7 +86,7 @@ def fetch_files(
     """Download what is missing, and return the folder; `progress` takes a file's name, then what `Progress` takes.
 
     Raises:
-        DataError: a file that no mirror gave.
+        DataError: no mirror gave one of the files.
     """
     folder = files_folder(dataset, data_dir)
     for name, md5 in CHECKSUMS[dataset].items():
@@ -115,6 +115,20 @@ def check_files(folder: Path, dataset: MnistDataset) -> str:
             f"To fetch them: {again}. If you have them elsewhere, pass --data-dir DIR or set "
             f"DESP_DATA=DIR; the files may be in DIR or in DIR/{dataset}."
         )
+    return check_md5_sums(folder, checksums, again)
+
+
+def check_md5_sums(folder: Path, checksums: Mapping[str, str], again: str) -> str:
+    """Check that the files of a folder are the published ones; returns one checksum for all of them.
+
+    Args:
+        folder: where they are.
+        checksums: MD5 sums by the names of the files.
+        again: the command that fetches a missing file, for messages.
+
+    Raises:
+        DataError: one differs.
+    """
     for name, md5 in checksums.items():
         found = file_md5(folder / name)
         if found != md5:

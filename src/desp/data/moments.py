@@ -5,14 +5,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 LOST = 1e-8
-"""A variance below this part of the squared mean is hardly resolved by sums of squares in float64."""
+"""Below this fraction of the squared mean, sums of squares in float64 hardly resolve a variance."""
 
 
 class Moments:
     """Sums of rows and of their squares.
 
-    They cancel where a column is large and hardly varies: of a constant 1e9 they would leave a deviation of about
-    ten. There the sums of differences from the first row are used.
+    The sums cancel where a column is large and hardly varies: a constant 1e9 would seem to have a standard
+    deviation of about ten. There the sums of differences from the first row are used.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Moments:
         self._first = self._total = self._squares = self._differences = self._squared_differences = torch.zeros(())
 
     def add(self, rows: Float[Tensor, "b *shape"]) -> None:
-        """Take in rows, in float64; there may be none."""
+        """Add rows in float64; there may be none."""
         if not self.count and len(rows):
             self._first = rows[0].clone()
         self.count += len(rows)

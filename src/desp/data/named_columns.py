@@ -1,8 +1,8 @@
 """Columns of numbers and categories as vectors of numbers.
 
-Each number has a name: that of its column, or, for a category, column and value with = between them, such as
-``colour=red``, which is 1 where the column has this value, else 0. So a tuple of names says all that is needed to
-read other rows in the same way.
+Each number has a name. A number has the name of its column. A category has one number for each value:
+``colour=red`` is 1 where the column ``colour`` has the value ``red``, else 0. So a tuple of names is all that is
+needed to read other rows in the same way.
 """
 
 import math
@@ -15,10 +15,10 @@ from desp.settings import Columns
 from desp.tensors import LARGEST, NOT_FINITE
 
 MOST_CATEGORIES = 100
-"""A column of text with more different values is a name or a sentence, and no category."""
+"""A column of text with more different values holds names or sentences, and is no category."""
 
 _BOOLEANS = {"true": 1, "false": 0}
-"""How CSV files write what other formats have as numbers."""
+"""Booleans as text, as CSV files have them."""
 
 NOT_FILLED = "Missing values are not filled in: repair it, or leave the row out."
 
@@ -28,7 +28,7 @@ class NamedColumns:
     """How rows become vectors.
 
     Attributes:
-        names: of the numbers, in their order.
+        names: of the numbers of the vector, in their order.
     """
 
     names: tuple[str, ...]
@@ -50,7 +50,7 @@ class NamedColumns:
         return found
 
     def _parts(self, record: Mapping[str, Any], where: str) -> Sequence[tuple[str, tuple[str, ...] | None]]:
-        """Columns in the order of their first numbers, categories with their values."""
+        """The columns in order, each with its values if it is a category, else None."""
         parts: dict[str, list[str] | None] = {}
         for name in self.names:
             column, value = split_name(name, record)
@@ -72,7 +72,7 @@ class NamedColumns:
 
 
 def split_name(name: str, columns: Container[str]) -> tuple[str, str | None]:
-    """The column of a number, and of a category the value for which it is 1."""
+    """The column that a number comes from, and for a category the value for which the number is 1."""
     if name in columns:
         return name, None
     column, equals, value = name.partition("=")
@@ -111,7 +111,7 @@ def _one_hot(value: Any, column: str, categories: tuple[str, ...], where: str) -
 
 @dataclass
 class _Seen:
-    """What was found in a column so far."""
+    """What a column held so far."""
 
     name: str
     text: bool | None = None
@@ -148,7 +148,7 @@ class _Seen:
 def find_names(
     rows: Iterable[tuple[int, Mapping[str, Any]]], wanted: Sequence[str], where: Callable[[int], str]
 ) -> tuple[str, ...]:
-    """The names of the numbers that columns become: all rows are looked at, to find the values of categories.
+    """The names of the numbers that columns become; all rows are read, to find the values of categories.
 
     Args:
         rows: with their numbers.
@@ -176,7 +176,7 @@ def category_columns(names: Sequence[str], columns: Container[str]) -> Columns:
 
     Args:
         names: of the numbers.
-        columns: those of the table; a name that one of them has is a number, be there = in it or not.
+        columns: names of the table's columns; a name among them is a number, even if it contains =.
     """
     found: list[tuple[int, int]] = []
     parts = [split_name(name, columns) for name in names]

@@ -1,4 +1,4 @@
-"""Values that are so far from all others that a scale by the whole range would squeeze those into nothing."""
+"""Outliers: values so far from all others that a scaling by the whole range would squeeze the others together."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 FAR_WIDTHS = 100.0
-"""A value is an outlier if it lies so many times the width of the inner values beyond them."""
+"""A value is an outlier if its distance from the inner values is more than this many times their range."""
 MIN_VALUES = 10
-"""Of fewer values nothing is said."""
+"""Among fewer values there are no outliers."""
 TRIMMED = 2
-"""At least so many of the smallest and largest values, and a hundredth of all, are not inner ones."""
+"""This many values at each end, or a hundredth of all if that is more, are not inner values."""
 MAX_OUTLIERS = 32
-"""More outliers than this, or than max(2, n / 1000), belong to the distribution and are not reported."""
+"""If there are more than this, or than max(2, n / 1000), they belong to the distribution and are no outliers."""
 WINSORISED_PER_MILLE = 5
 """Per mille of all values, at each end, that are clamped before the standard deviation is taken."""
 SAMPLED_NUMBERS = 2**22
@@ -26,10 +26,10 @@ class Outlier:
     """A value far from the others.
 
     Attributes:
-        example: number of the example that has it.
+        example: number of its example.
         feature: its column.
-        value: what it is.
-        low, high: between which the others are.
+        value: the outlier.
+        low, high: smallest and largest of the other values.
     """
 
     example: int
@@ -56,15 +56,15 @@ class Ranges:
         self.more_than_two_values = torch.zeros(features, dtype=torch.bool)
 
     def add(self, values: Float[Tensor, "n d"]) -> None:
-        """Take in rows, at least one."""
-        known = torch.stack([self.low, self.high])  # the ends so far are values themselves, if there were any
+        """Add rows, at least one."""
+        known = torch.stack([self.low, self.high])  # if finite, these are values themselves
         values = torch.cat([values, known]) if bool(torch.isfinite(known).all()) else values
         self.low, self.high = values.amin(dim=0), values.amax(dim=0)
         self.more_than_two_values |= ((values > self.low) & (values < self.high)).any(dim=0)
 
 
 class Extremes:
-    """The ends of each feature, exactly, and a sample of what is between, gathered part by part.
+    """The largest and smallest values of each feature, exact, and a sample of all values, gathered part by part.
 
     Args:
         features: columns.
@@ -77,7 +77,7 @@ class Extremes:
         self.highest, self.lowest = _Ends(features, 1.0), _Ends(features, -1.0)
 
     def add(self, values: Float[Tensor, "n d"], examples: Int[Tensor, " n"]) -> None:
-        """Take in rows, each with the number of its example."""
+        """Add rows, each with the number of its example."""
         self.highest.add(values, examples)
         self.lowest.add(values, examples)
         self.sample = torch.cat([self.sample, values[-self.count % self.every :: self.every]])
@@ -93,13 +93,13 @@ class Extremes:
             endless = torch.full(self.sample.shape[1:], torch.inf, dtype=torch.float64)
             return -endless, endless
         low, high = ordered[trimmed], ordered[-1 - trimmed]
-        # A feature that hardly ever changes, as one-hot columns, has no width to compare with.
+        # A feature that hardly ever changes, such as a one-hot column, has no range to compare with.
         reach = torch.where(high > low, FAR_WIDTHS * (high - low), torch.inf)
         return low - reach, high + reach
 
     def winsorised_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
-        """Mean and standard deviation of the sample, winsorised: outliers and the outermost 0.5 % at each end are
-        clamped to the ends of the rest. The standard deviation of long tails would say little."""
+        """Mean and standard deviation of the winsorised sample: outliers and the outermost 0.5 % at each end are
+        clamped to the ends of the rest, as long tails would dominate a standard deviation."""
         sample = self.sample.clamp(*self._near_ends(self.outliers()))
         ordered = sample.sort(dim=0).values
         clamped = len(ordered) * WINSORISED_PER_MILLE // 1000
@@ -120,14 +120,14 @@ class Extremes:
         return found
 
     def moments_without(self, far: list[Outlier]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
-        """Mean and standard deviation of the sample, without what is far in the features of `far`."""
+        """Mean and standard deviation of the sample without the outliers `far`."""
         low, high = self._near_ends(far)
         near = self.sample.masked_fill((self.sample < low) | (self.sample > high), torch.nan)
         mean = near.nanmean(dim=0)
         return mean, (near - mean).square().nanmean(dim=0).sqrt()
 
     def _near_ends(self, far: list[Outlier]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
-        """The lowest and the highest value of each feature that is not far."""
+        """The smallest and largest value of each feature without the outliers; infinite where it has none."""
         low, high = (
             torch.full(self.sample.shape[1:], end, dtype=torch.float64) for end in (-torch.inf, torch.inf)
         )
@@ -140,8 +140,8 @@ def outlier_findings(far: list[Outlier], what: str, name_of: Callable[[int], str
     """A sentence or two for each of the first outliers, and how many more there are.
 
     Args:
-        far: the values.
-        what: with a place for the column: ``column {} of an element``.
+        far: the outliers.
+        what: text with a place for the column, such as ``column {} of an element``.
         name_of: names an example by its number.
     """
     found = [
@@ -154,7 +154,7 @@ def outlier_findings(far: list[Outlier], what: str, name_of: Callable[[int], str
 
 
 class _Ends:
-    """The largest values of each feature, in descending order, and whose they are; with sign -1 the smallest."""
+    """The largest values of each feature, in descending order, with their examples; with sign -1 the smallest."""
 
     def __init__(self, features: int, sign: float) -> None:
         self.sign = sign

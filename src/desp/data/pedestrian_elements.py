@@ -1,9 +1,9 @@
-"""People as elements: what is known of each of them, and where they go, seen from where they walk.
+"""People as elements of sets: features of their observed paths, and their future paths as seen by each of them.
 
-Each person has a frame of their own: it begins at the last observed position and its first axis points where the
-person was walking. So what is learned in one direction holds in all.
-Each person has a length of their own, too: who stands moves by centimetres, who walks by metres, and what a
-network predicts is about 1 for both.
+Each person has a coordinate frame: its origin is the last observed position, and its first axis points where the
+person was walking. So what is learned for one direction holds for all.
+Each person also has a unit of length: people who stand move by centimetres, people who walk by metres, and in this
+unit the numbers that a network predicts are about 1 for both.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ from desp.sets import SetBatch
 from desp.tensors import as_numbers
 
 VERSION = 4
-"""Of what is made of windows, and how it is scaled: a run that was begun with another one cannot go on."""
+"""Version of the features and their scaling: a run that was begun with another version cannot be resumed."""
 
 # Columns of an input element; presence comes after them.
 HISTORY = slice(0, 2 * (OBSERVED - 1))
@@ -32,7 +32,7 @@ INPUTS, OUTPUTS = MOTION.stop, 2 * PREDICTED
 STILL = 0.01
 # Square metres that are added to a mean square before its logarithm: in recordings of splines it is nearly zero.
 SMOOTH = 1e-6
-# Metres a frame that are added to how far a person moves: also who stands still has a length.
+# Metres per frame that are added to a person's mean step, so that the unit of length is never 0.
 SHORTEST = 0.3
 
 
@@ -74,7 +74,7 @@ def observed_input(value: Any, where: str, max_size: int) -> Float[Tensor, "n c"
         raise DataError(f"{wanted}, got shape {tuple(seen.shape)}, or numbers that are not finite.")
     if not 1 <= len(seen) <= max_size:
         raise DataError(f"{where}: expected 1 to {max_size} people, got {len(seen)}.")
-    still = seen[:, -1:].expand(-1, PREDICTED, -1)  # inputs do not see it
+    still = seen[:, -1:].expand(-1, PREDICTED, -1)  # any future: inputs do not depend on it
     return as_batch(Windows.of([torch.cat([seen, still], dim=1)], max_size)).x[0]
 
 
@@ -96,23 +96,23 @@ def pasts(x: Float[Tensor, "*b n c"]) -> Float[Tensor, "*b n 8 2"]:
 
 
 def velocity(x: Float[Tensor, "*b n c"]) -> Float[Tensor, "*b n 2"]:
-    """Of the last observed step, in metres a frame, in each person's own frame."""
+    """Velocity of the last observed step, in metres per frame, in each person's own coordinates."""
     return -x[..., HISTORY.stop - 2 : HISTORY.stop]
 
 
 def turned(x: Float[Tensor, "*b n c"], angle: Float[Tensor, "*b n"]) -> Float[Tensor, "*b n 24"]:
-    """Elements of sets in which everybody walks on at the last velocity, turned by an angle."""
+    """Elements of sets in which everybody walks on at the last velocity, turned by the angles."""
     direction, own = torch.stack([angle.cos(), angle.sin()], dim=-1), velocity(x)
     return _walked_on(_out_of(direction, own) - own).flatten(-2) / _length(x)
 
 
 def _length(x: Float[Tensor, "*b n c"]) -> Float[Tensor, "*b n 1"]:
-    """The unit of futures: how far the person moved in an observed frame on average, and a little more."""
+    """The person's unit of length: the mean observed step, plus `SHORTEST`."""
     return _steps(x[..., HISTORY]).norm(dim=-1).mean(dim=-1, keepdim=True) + SHORTEST
 
 
 def _steps(history: Float[Tensor, "*b 14"]) -> Float[Tensor, "*b 7 2"]:
-    """Between observed positions, of which the last one is the origin."""
+    """Steps between the observed positions; the last position is the origin."""
     return F.pad(history.unflatten(-1, (OBSERVED - 1, 2)), (0, 0, 0, 1)).diff(dim=-2)
 
 
@@ -134,7 +134,7 @@ def _motion(history: Float[Tensor, "*b 14"]) -> Float[Tensor, "*b 29"]:
 
 
 def _heading(paths: Float[Tensor, "b n 20 2"]) -> Float[Tensor, "b n 2"]:
-    """Unit vectors from the first to the last observed position; along the first axis for who stands still."""
+    """Unit vectors from the first to the last observed position; the first axis for people who stand still."""
     way = paths[:, :, OBSERVED - 1] - paths[:, :, 0]
     length = way.norm(dim=-1, keepdim=True)
     ahead = torch.zeros_like(way)
@@ -149,7 +149,7 @@ def _walked_on(step: Float[Tensor, "*b 2"]) -> Float[Tensor, "*b 12 2"]:
 
 
 def _out_of(direction: Tensor, vector: Tensor) -> Tensor:
-    """Vectors (..., 2) of frames whose first axis is `direction`, in the frame that it is given in."""
+    """Vectors (..., 2) out of coordinates whose first axis is `direction`, into the coordinates of `direction`."""
     cos, sin = direction.unbind(-1)
     first, second = vector.unbind(-1)
     return torch.stack([cos * first - sin * second, sin * first + cos * second], dim=-1)

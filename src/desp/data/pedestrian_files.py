@@ -1,7 +1,6 @@
 """The recordings of pedestrians, ETH (Pellegrini et al. 2009) and UCY (Lerner et al. 2007): where they are, and
 how they are read."""
 
-import hashlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from desp.data.folders import data_folder, dataset_folder
-from desp.data.mnist_files import download, file_md5
+from desp.data.mnist_files import check_md5_sums, download
 from desp.errors import DataError
 from desp.settings import PedestrianScene
 
@@ -35,7 +34,7 @@ SCENES: dict[PedestrianScene, tuple[str, ...]] = {
     "zara1": ("crowds_zara01.txt",),
     "zara2": ("crowds_zara02.txt",),
 }
-"""The recordings of each scene; those of no scene are for training alone."""
+"""The recordings of each scene; recordings of no scene are used for training alone."""
 
 _REPOSITORY = "https://raw.githubusercontent.com/StanfordASL/Trajectron-plus-plus"
 MIRRORS = (
@@ -60,7 +59,10 @@ def pedestrian_folder(data_dir: str | Path | None = None) -> Path:
     Raises:
         DataError: they are nowhere, or one is missing.
     """
-    wanted = lambda folder: [folder / name for name in CHECKSUMS]  # noqa: E731 - said once, where it is used
+
+    def wanted(folder: Path) -> list[Path]:
+        return [folder / name for name in CHECKSUMS]
+
     return dataset_folder("pedestrians", data_folder(data_dir), SUBFOLDERS, wanted, "the recordings", LAYOUT)
 
 
@@ -70,7 +72,7 @@ def fetch_recordings(
     """Download what is missing, and return the folder; `progress` is told a file's name, bytes done, of how many.
 
     Raises:
-        DataError: a file that no mirror gave.
+        DataError: no mirror gave one of the files.
     """
     base = data_folder(data_dir)
     here = any((base / name).is_file() for name in CHECKSUMS)
@@ -87,15 +89,7 @@ def check_recordings(folder: Path) -> str:
     Raises:
         DataError: one differs.
     """
-    for name, md5 in CHECKSUMS.items():
-        found = file_md5(folder / name)
-        if found != md5:
-            raise DataError(
-                f"{folder / name}: expected the MD5 sum {md5}, got {found}. It is damaged, or another file of the "
-                "same name. Move it away, then: desp data pedestrians"
-            )
-    together = "".join(f"{name}:{CHECKSUMS[name]};" for name in sorted(CHECKSUMS))
-    return hashlib.blake2b(together.encode(), digest_size=16).hexdigest()
+    return check_md5_sums(folder, CHECKSUMS, f"desp data pedestrians --data-dir {folder}")
 
 
 def read_recording(path: Path) -> Rows:

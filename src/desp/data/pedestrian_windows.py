@@ -21,8 +21,8 @@ class Windows:
     """M windows of up to N people.
 
     Attributes:
-        paths: (M, N, 20, 2) positions in metres; zero where there is nobody.
-        mask: (M, N), who is there.
+        paths: (M, N, 20, 2) positions in metres; absent people are zero.
+        mask: (M, N), which rows are people.
     """
 
     paths: Float[Tensor, "m n 20 2"]
@@ -33,7 +33,7 @@ class Windows:
 
     @classmethod
     def of(cls, paths: Sequence[Float[Tensor, "_ 20 2"]], max_size: int | None = None) -> "Windows":
-        """Windows of any numbers of people, padded to the largest or to `max_size`."""
+        """Windows with any number of people, padded to the largest one, or to `max_size` if that is larger."""
         size = max([max_size or 1, *map(len, paths)])
         padded, mask = torch.zeros(len(paths), size, FRAMES, 2), torch.zeros(len(paths), size, dtype=torch.bool)
         for number, window in enumerate(paths):
@@ -42,10 +42,10 @@ class Windows:
 
 
 def windows_of(rows: Rows) -> list[Float[Tensor, "_ 20 2"]]:
-    """All windows of a recording in which somebody is there throughout, by time; people by their number.
+    """All windows of a recording with at least one person, by time; people by their number.
 
-    A window is twenty frames that follow each other at the recording's usual distance. Who is missing in one of
-    them is left out.
+    A window is twenty frames that follow each other at the recording's usual interval. People who are missing in
+    one of the frames are left out.
     """
     frames, at = np.unique(rows[:, 0], return_inverse=True)
     people, who = np.unique(rows[:, 1], return_inverse=True)
@@ -74,14 +74,14 @@ def split_in_time(rows: Rows, share: float) -> tuple[Rows, Rows]:
 def augmented(
     windows: Windows, generator: torch.Generator, largest_scale: float, largest_noise: float = 0.0
 ) -> Windows:
-    """Windows turned by any angle, mirrored or not, with all lengths scaled, and some with noise on what was seen.
+    """Windows turned by random angles, mirrored or not, scaled, and some with noise on observed positions.
 
     Args:
         windows: on the generator's device.
-        generator: of the changes.
-        largest_scale: by which lengths are multiplied or divided at most; 1: not at all.
-        largest_noise: in half of the windows, all observed positions have noise with a standard deviation of up to
-            so many metres. What comes after them stays.
+        generator: of the random changes.
+        largest_scale: the largest factor by which lengths are multiplied or divided; 1: no scaling.
+        largest_noise: largest standard deviation, in metres, of the noise on observed positions of half of the
+            windows. Future positions stay.
     """
     paths, mask = windows.paths, windows.mask
     chance = torch.rand(5, len(paths), 1, 1, generator=generator, device=paths.device)
@@ -99,8 +99,8 @@ def augmented(
 
 
 def some_people(windows: Windows, most: int, generator: torch.Generator) -> Windows:
-    """Windows of up to so many people, chosen at random."""
+    """Windows with at most `most` people each, chosen at random."""
     keys = torch.rand(windows.mask.shape, generator=generator, device=windows.mask.device)
-    chosen = keys.masked_fill(~windows.mask, 2.0).argsort(dim=1)[:, :most]  # who is not there comes last
+    chosen = keys.masked_fill(~windows.mask, 2.0).argsort(dim=1)[:, :most]  # absent rows come last
     paths = windows.paths.take_along_dim(chosen.view(*chosen.shape, 1, 1), dim=1)
     return Windows(paths, windows.mask.gather(1, chosen))

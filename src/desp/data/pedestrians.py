@@ -26,12 +26,12 @@ VALIDATION_SHARE = 0.15
 
 @dataclass(frozen=True)
 class PedestrianData:
-    """Windows, those that are scored as aligned inputs and sets.
+    """Windows of people; validation and test windows as aligned inputs and sets.
 
     Attributes:
-        training: of all recordings but those of scenes that are left out, without their last frames.
-        validation: of these last frames, or of a second scene that is left out.
-        test: of the scene that is left out.
+        training: windows of all recordings but those of the scenes that are left out, without the last frames.
+        validation: windows of these last frames, or of a second scene that is left out.
+        test: windows of the scene that is left out.
         data_label: what the data are.
         checksum: of the recordings; None of simulated ones.
     """
@@ -44,7 +44,7 @@ class PedestrianData:
 
     @property
     def max_size(self) -> int:
-        """How many people there are at most."""
+        """The largest number of people in a window."""
         return self.test.sets.max_size
 
 
@@ -74,9 +74,9 @@ def simulated_pedestrians(
     scene: PedestrianScene, validation_scene: PedestrianScene | None = None
 ) -> PedestrianData:
     """Simulated walkers in five layouts, split in the same way."""
-    recordings = {name: simulated_recording(name) for name in LAYOUTS}
+    recordings: dict[str, Rows] = {name: simulated_recording(name) for name in LAYOUTS}
     second = (validation_scene,) if validation_scene else ()
-    return _split({str(name): rows for name, rows in recordings.items()}, (scene,), second, "simulated walkers")
+    return _split(recordings, (scene,), second, "simulated walkers")
 
 
 def _split(
@@ -102,7 +102,7 @@ def _split(
 
 
 def some_of(batch: Batch, count: int | None) -> Batch:
-    """So many windows, evenly spaced in time, as neighbours are nearly the same; all if there are not more."""
+    """`count` windows, evenly spaced in time, as neighbours are nearly the same; all if there are not more."""
     if count is None or len(batch.x) <= count:
         return batch
     places = torch.linspace(0, len(batch.x) - 1, count).long()
@@ -117,7 +117,7 @@ class WindowTable:
         windows: of the training recordings.
         largest_scale: see `augmented`.
         largest_noise: see `augmented`.
-        people: of windows with more of them, so many are drawn. None: all of them.
+        people: at most so many people of a window, chosen at random; None: all of them.
     """
 
     windows: Windows

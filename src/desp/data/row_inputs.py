@@ -14,12 +14,12 @@ INPUT, ANSWERS = "input", "answers"
 
 @dataclass(frozen=True)
 class RowInputs:
-    """Where the input of a row is.
+    """How the input of a row is found.
 
     Attributes:
-        names: of its numbers, where it is made of columns; else the field `input` holds it.
+        names: of the input's numbers, where it is made of columns; empty where the field `input` holds it.
         others: columns that are no part of inputs.
-        by_field: whether a field `input` is the input; else it is a column like any other.
+        by_field: whether a field `input` is the whole input; else it is a column like any other.
     """
 
     names: tuple[str, ...] = ()
@@ -30,16 +30,16 @@ class RowInputs:
     def found_in(
         cls, table: Table, wanted: Sequence[str], others: frozenset[str], *, by_field: bool = True
     ) -> "RowInputs":
-        """Those of a table to train on, which is read to find the values of categories.
+        """How inputs are found in a table to train on; it is read once to find the values of categories.
 
         Args:
-            table: with inputs.
-            wanted: names of columns; by default `input`, where there is one, else all that are not in `others`.
+            table: the table.
+            wanted: names of columns; by default `input`, where there is one, else all columns but `others`.
             others: columns that are no part of inputs.
-            by_field: whether a field `input` is the input; else it is a column like any other.
+            by_field: whether a field `input` is the whole input; else it is a column like any other.
 
         Raises:
-            DataError: there are none, or what they hold cannot be used.
+            DataError: a column is missing, or its values cannot be used.
         """
         asked = cls(tuple(wanted), others, by_field)
         first = next(((number, asked.written(record, table, number)) for number, record in table.rows()), None)
@@ -64,7 +64,7 @@ class RowInputs:
             yield number, written
 
     def written(self, record: Record, table: Table, number: int) -> Any:
-        """The input of a row as it is written: a value, or a dict of the columns that it is made of.
+        """The input of a row as it is written: a value, or a dict of columns.
 
         Raises:
             DataError: it is not there.
@@ -83,7 +83,7 @@ class RowInputs:
         return {name: value for name, value in record.items() if name not in self.others}
 
     def value(self, written: Any, where: str) -> Any:
-        """What was written as `read_input` takes it; columns become a vector.
+        """The written input in the form that `read_input` takes; columns become a vector.
 
         Raises:
             DataError: a column is missing or cannot be used.

@@ -1,4 +1,4 @@
-"""Numbers that are gathered one after another, more than fit into memory if need be."""
+"""Arrays that grow, in memory or in a temporary file."""
 
 import tempfile
 import weakref
@@ -11,11 +11,11 @@ import numpy.typing as npt
 from desp.paths import writing
 
 KEPT_IN_MEMORY = 2**28
-"""Bytes of a growing array above which it goes to an unnamed file in the folder for temporary files (TMPDIR)."""
+"""Bytes above which a growing array moves to an unnamed file in the folder for temporary files (TMPDIR)."""
 
 
 class GrowingArray:
-    """A flat array that grows at its end, first in memory, then in a file that is gone with the process.
+    """A flat array that grows at its end, first in memory, then in a file that ends with the process.
 
     Args:
         dtype: of its numbers.

@@ -1,4 +1,4 @@
-"""What a model must know of its data: shapes, and the scaling of features."""
+"""Shapes of inputs and sets, and the scaling of features: what a model must know of its data."""
 
 from dataclasses import dataclass, field
 
@@ -15,8 +15,8 @@ class DataShape:
         features: D, of one element.
         max_size: N, the largest set.
         scaling: of element features; the identity if empty.
-        input_kind: what inputs are.
-        description: what is known of the data beside their shapes.
+        input_kind: vector, image or set.
+        description: what inputs and features are.
     """
 
     input_shape: tuple[int, ...]
@@ -37,6 +37,6 @@ class DataShape:
         return self.description.aligned
 
     def input_shape_for(self, given: tuple[int, ...]) -> tuple[int, ...]:
-        """What one input of shape `given` must be: it may have fewer rows than N where outputs are aligned."""
+        """The shape that an input of shape `given` must have; aligned inputs may have fewer rows than N."""
         fewer = self.aligned and given[0] <= self.input_shape[0]
         return (given[0], *self.input_shape[1:]) if fewer else self.input_shape

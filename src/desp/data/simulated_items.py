@@ -1,4 +1,4 @@
-"""Items with attributes and features that are made up, in place of faces: for trying and testing anywhere."""
+"""Simulated items with attributes and features, in place of faces: for trials and tests without the dataset."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -8,8 +8,8 @@ from desp.data.celeba_lists import USED
 from desp.data.subsets import ItemPool
 from desp.randomness import make_generator
 
-# Of the attributes USED, in their order, roughly: how frequent each is among the faces, and how it goes with being
-# male and with being old.
+# For each of the attributes USED, in their order, roughly as among the faces: its frequency, and the weight of two
+# common causes, being male and being old.
 _FREQUENCY = (0.02, 0.15, 0.15, 0.05, 0.07, 0.06, 0.04, 0.42, 0.83, 0.05, 0.07)
 _MALE = (1.5, -0.8, -1.2, 0.8, 0.7, 2.0, 0.8, 3.0, -2.0, 0.8, 1.5)
 _OLD = (1.2, -0.5, -0.3, 1.2, 0.8, 0.0, 2.0, 0.4, 0.3, -0.3, 0.8)
@@ -17,7 +17,7 @@ FEATURES = 48
 
 
 def simulated_pool(count: int, noise: float, part: str) -> ItemPool:
-    """Items of one part of the data, always the same ones.
+    """Items of one part of the data, always the same.
 
     Args:
         count: M.

@@ -1,4 +1,4 @@
-"""Walkers with goals who avoid each other, in place of recorded pedestrians: for trying and testing anywhere.
+"""Simulated walkers, in place of recorded pedestrians: for trials and tests without the dataset.
 
 A social force model (Helbing and Molnar 1995), reduced: people accelerate towards the velocity that they want, are
 pushed away from those near them, and some change their goal on the way, so that futures have several modes.
@@ -16,7 +16,7 @@ from desp.randomness import make_generator
 from desp.settings import PedestrianScene
 
 SECONDS_OF_FRAME, STEPS_OF_FRAME = 0.4, 4
-# How soon people take on the velocity they want, how strongly and how far they push, in seconds and metres.
+# Seconds in which people approach the velocity they want; strength of a push, in m/s², and its reach, in metres.
 RELAXATION, PUSH, REACH = 0.6, 2.0, 0.5
 FRAMES = 240
 # Fractions of people who change their goal, and who walk with a friend; metres between friends.
@@ -29,8 +29,8 @@ class Layout:
 
     Attributes:
         width, height: in metres; people walk from one side to another.
-        walkers: who come in `FRAMES` frames.
-        speed: in metres a second, on average.
+        walkers: how many come in `FRAMES` frames.
+        speed: mean, in metres per second.
     """
 
     width: float
@@ -49,7 +49,7 @@ LAYOUTS: dict[PedestrianScene, Layout] = {
 
 
 def simulated_recording(scene: PedestrianScene) -> Rows:
-    """The rows of a recording of simulated walkers, always the same ones: frame, person, x, y."""
+    """The rows of a recording of simulated walkers, always the same: frame, person, x, y."""
     layout, generator = LAYOUTS[scene], make_generator("simulated walkers", scene)
     walkers = _Walkers(layout, generator)
     rows = [walkers.frame(frame) for frame in range(FRAMES)]
@@ -73,7 +73,7 @@ class _Walkers:
         self.arrived = torch.zeros(count, dtype=torch.bool)
 
     def _on_sides(self, layout: Layout, count: int) -> tuple[Float[Tensor, "w 2"], Float[Tensor, "w 2"]]:
-        """Points on one side of the place each, and on another one."""
+        """For each walker a point on one side of the place, and one on another side."""
         side = torch.randint(4, (count,), generator=self.generator)
         other = (side + torch.randint(1, 4, (count,), generator=self.generator)) % 4
         along = torch.rand(2, count, generator=self.generator)
@@ -93,7 +93,7 @@ class _Walkers:
                 item[number] = item[number - 1]
 
     def frame(self, number: int) -> Rows:
-        """The rows of who is there; then they walk on to the next frame."""
+        """The rows of people present in a frame; then they walk on to the next frame."""
         there = (self.begins <= number) & ~self.arrived
         people = there.nonzero().flatten()
         columns = [torch.full((len(people), 1), 10.0 * number), people.unsqueeze(1) + 1.0, self.places[people]]
@@ -115,7 +115,7 @@ class _Walkers:
         self.arrived |= there & (way.norm(dim=1) < 0.5)
 
     def _push(self, there: Tensor) -> Float[Tensor, "w 2"]:
-        """Away from everybody near, more strongly the nearer they are."""
+        """The force on each person, away from people nearby."""
         offset = self.places.unsqueeze(1) - self.places.unsqueeze(0)
         distance = offset.norm(dim=-1)
         strength = PUSH * torch.exp((0.4 - distance) / REACH) * (there.unsqueeze(0) & (distance > 0))

@@ -1,4 +1,4 @@
-"""What was left out of a dataset, and why: counted, with the first of each kind named."""
+"""What was left out of a dataset, and why: counts and first examples by reason."""
 
 from dataclasses import dataclass, field
 
@@ -43,5 +43,5 @@ class Skips:
         return "; ".join(self.lines()) or "nothing was found"
 
     def copy(self) -> "Skips":
-        """One that can be counted on without changing this one."""
+        """An independent copy."""
         return Skips(dict(self.counts), {reason: list(named) for reason, named in self.examples.items()})

@@ -1,4 +1,4 @@
-"""Which examples are held out: whole groups, such as those of equal inputs."""
+"""Which examples are held out: whole groups, such as examples of equal inputs."""
 
 import hashlib
 from collections import Counter
@@ -9,12 +9,12 @@ from torch import Tensor
 
 from desp.settings import InputKind
 
-# Fewer different inputs are labels: each of them must be trained on.
+# If there are fewer different inputs, they are labels, and each of them must be trained on.
 FEW_INPUTS = 10
 
 
 def group_by_input(inputs: Iterable[Tensor], kind: InputKind, *, ordered: bool) -> list[int]:
-    """The number of each input's group: that of the first input that is equal to it.
+    """The group of each input: the number of the first input that is equal to it.
 
     Args:
         inputs: one after the other.
@@ -36,15 +36,16 @@ def _digest(x: Tensor, as_set: bool) -> bytes:
 def take_groups(
     order: Sequence[int], groups: Sequence[int], count: int, *, at_least_one: bool
 ) -> tuple[list[int], list[int]]:
-    """About `count` examples, and the rest, both in their order: whole groups that fit, the first ones first.
+    """About `count` examples, and the others, both in their order. Whole groups are taken if they fit, first come
+    first served.
 
     Where each group is a single example, they are exactly the first `count`.
 
     Args:
         order: examples to take from.
         groups: the group of every example.
-        count: at most so many are taken.
-        at_least_one: where no group is so small, take the smallest, if another one is left then.
+        count: at most this many are taken.
+        at_least_one: where no group is small enough, take the smallest one, unless it is the only one.
     """
     sizes = Counter(groups[example] for example in order)
     taken, room = set(), count

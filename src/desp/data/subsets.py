@@ -1,4 +1,4 @@
-"""Sets of items of which some do not belong: which subsets are right, and drawing such sets (paper, section 5.5).
+"""Subset anomaly detection (paper, section 5.5): which subsets of a set are valid answers, and how sets are drawn.
 
 Items have binary attributes. A subset of at least three items of a set is a valid answer, its members the inliers,
 if they share at least two attributes and no other item of the set has all of what they share. Often more than one
@@ -75,13 +75,13 @@ class ItemPool:
     """Items from which sets are drawn.
 
     Attributes:
-        features: (M, H), what a model sees of each item; (V, M, H) where there are V views of each.
-        attributes: (M, A), what decides which items belong together.
+        features: (M, H), inputs of a model; (V, M, H) where there are V views of each item.
+        attributes: (M, A), binary; they decide which items belong together.
         names: of the attributes.
-        pairs: (P, 2), numbers of the attribute pairs that sets are drawn for.
-        counts: (P,), how many items have both.
-        order: (P, M), all items for each pair, those that have both first.
-        bits: (M,), the attributes as numbers.
+        pairs: (P, 2), the pairs of attributes that sets are drawn for.
+        counts: (P,), how many items have both attributes.
+        order: (P, M), all items, for each pair the items that have both attributes first.
+        bits: (M,), the attributes of each item as the bits of one number.
     """
 
     features: Float[Tensor, "*v m h"]
@@ -122,7 +122,7 @@ class ItemPool:
         return len(self.attributes)
 
     def words(self, mask: Bool[Tensor, " a"]) -> tuple[str, ...]:
-        """The names of those attributes that a mask has."""
+        """The names of the attributes in a mask."""
         return tuple(name for name, has in zip(self.names, mask.tolist(), strict=True) if has)
 
     def features_of(self, items: Int[Tensor, "b n"], generator: torch.Generator) -> Float[Tensor, "b n h"]:

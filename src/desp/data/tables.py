@@ -1,4 +1,4 @@
-"""What all files of rows are read as: records, from the names of columns or fields to values."""
+"""The one form of all files of rows: records, from the names of columns or fields to values."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class Table:
 
     Attributes:
         path: of the file or folder.
-        unit: what a row is called in messages: a line of a text file, else a row, counted from 0.
-        columns: their names; None where each row has its own fields.
-        rows: begins to read: each row with its number.
+        unit: what messages call a row: "line" in text files, counted from 1, else "row", counted from 0.
+        columns: names of the columns; None where each row has its own fields.
+        rows: begins a new pass over all rows, each with its number.
     """
 
     path: Path
@@ -28,7 +28,7 @@ class Table:
     rows: Callable[[], Iterator[tuple[int, Record]]]
 
     def where(self, number: int) -> str:
-        """What messages call a row."""
+        """The name of a row in messages."""
         return f"{self.path}, {self.unit} {number}"
 
     def require_column(self, name: str, fix: str) -> None:

@@ -18,8 +18,8 @@ class VocRecord:
     Attributes:
         image: the name of its file.
         size: width and height; None where the file does not say.
-        objects: a class and left, top, right, bottom in pixels each, counted from 0; right and bottom are where
-            the pixels end.
+        objects: for each a class, and left, top, right, bottom in pixels, counted from 0; right and bottom are
+            exclusive.
     """
 
     image: str
@@ -29,7 +29,7 @@ class VocRecord:
 
 class _WithoutDoctype(TreeBuilder):
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
-        """Called before anything that is declared in it can be used, such as entities that expand to gigabytes."""
+        """Refuse the file before entities that it declares, which may expand to gigabytes, can be used."""
         del name, pubid, system
         raise UnusableXml("it has a DOCTYPE, which may define entities and is not accepted")
 

@@ -1,10 +1,10 @@
-"""Features of CelebA's faces: decode images, train a classifier, keep what it computes of each."""
+"""Features of CelebA's faces: decode images, train a classifier, save its features of each face."""
 
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -34,18 +34,18 @@ def prepare_celeba(
     device: Device = "auto",
     progress: Progress | None = None,
 ) -> FeatureFacts:
-    """Make the features that `load_celeba` reads, unless they are there; what was interrupted goes on.
+    """Make the features that `load_celeba` reads, unless they are there; an interrupted call is resumed.
 
     Features of other files, or made with other settings, are replaced.
 
     Args:
         data_dir: where; see `celeba_folder`.
-        settings: how they are made.
+        settings: of the features.
         device: where the classifier is trained.
-        progress: told how far it is: a word, how much is done, of how much.
+        progress: called with a word for the work, how much is done, and how much there is in all.
 
     Returns:
-        What is known of them.
+        How the features were made.
 
     Raises:
         DataError: files are missing or wrong, or there are too few faces.
@@ -74,7 +74,7 @@ def prepare_celeba(
 def _with_facts(
     faces: CelebaFaces, settings: FeatureSettings, features: dict[Part, Tensor], logits: Float[Tensor, "m a"]
 ) -> FaceFeatures:
-    """Features by part, with the logits of the used attributes and all that is known of them."""
+    """Features by part, with the logits of the used attributes and how they were made."""
     columns = [faces.attribute_names.index(name) for name in USED]
     used = logits[:, columns]
     facts = FeatureFacts(
@@ -90,9 +90,9 @@ def _with_facts(
 
 
 def fold_of_faces(count: int, settings: FeatureSettings) -> Int[Tensor, " m"]:
-    """The fold of each face, of almost equal sizes; also of those that no classifier is trained on.
+    """The fold of each face; folds have almost equal sizes. Faces that no classifier is trained on have folds too.
 
-    So each set of faces mixes the same classifiers, in training as in test.
+    So sets of faces mix the same classifiers in training and in test.
     """
     order = torch.randperm(count, generator=make_generator(settings.seed, "celeba folds"))
     return torch.empty_like(order).scatter_(0, order, torch.arange(count) % settings.folds)
@@ -113,7 +113,8 @@ def _make(
     for fold in range(settings.folds):
         others = training if settings.folds == 1 else training[folds[training] != fold]
         key = f"{_key(faces, settings)}-{fold}"
-        tell = _told(progress, f"training {fold + 1}/{settings.folds}" if settings.folds > 1 else "training")
+        word = f"training {fold + 1}/{settings.folds}" if settings.folds > 1 else "training"
+        tell = partial(progress, word) if progress else None
         model = train_classifier(images, attributes, others, settings, fold, folder / key, tell)
         for view in range(settings.views):
             seen = folds == fold if view == 0 else (folds == fold) & (faces.parts == PARTS.index("training"))
@@ -133,7 +134,7 @@ def _make(
 def _view(
     model: AttributeClassifier, images: Tensor, rows: Int[Tensor, " k"], settings: FeatureSettings, view: int
 ) -> dict[str, Tensor]:
-    """Both kinds of features: the first view is of faces as they are, the others of changed ones."""
+    """Both kinds of features; the first view is of faces as they are, other views are of augmented faces."""
     generator = make_generator(settings.seed, "celeba views", view, device=images.device) if view else None
     pooled, logits = compute_features(model, images, rows, generator)
     return {"pooled": pooled, "logits": logits}
@@ -142,10 +143,6 @@ def _view(
 def _key(faces: CelebaFaces, settings: FeatureSettings) -> str:
     text = json.dumps([VERSION, faces.files.fingerprint, asdict(settings)])
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-
-
-def _told(progress: Progress | None, word: str) -> Callable[[int, int], None] | None:
-    return None if progress is None else lambda done, total: progress(word, done, total)
 
 
 def _scores(

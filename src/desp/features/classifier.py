@@ -1,4 +1,4 @@
-"""A classifier of attributes: trained from scratch, resumed exactly, and what it computes of images."""
+"""A classifier of attributes, trained from scratch and resumed exactly; and the features that it computes."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from desp.randomness import make_generator, seeded_weights
 from desp.training.checkpoints import Checkpoint, CheckpointStore, flatten_optimizer, restore_optimizer
 
 CHECKPOINT_SECONDS = 20.0
-"""A checkpoint is written after the first epoch that ends this long after the one before: every few epochs."""
+"""A checkpoint is written after an epoch that ends at least this long after the last checkpoint."""
 RISE = 0.3
 """Share of the steps in which the learning rate rises."""
 FIRST = 1 / 25
@@ -64,18 +64,18 @@ def train_classifier(
     folder: Path,
     progress: Callable[[int, int], None] | None = None,
 ) -> AttributeClassifier:
-    """Train a classifier; what was interrupted goes on after the last checkpoint, as if it never had been.
+    """Train a classifier; interrupted training is resumed from the last checkpoint, with the same result.
 
-    Everything that is drawn is a function of seed, fold and epoch.
+    All random numbers are a function of seed, fold and epoch.
 
     Args:
         images: on the device to train on.
         attributes: of all images, on the same device.
         rows: numbers of the images to train on.
-        settings: how.
-        fold: all folds begin with the same weights, and draw different batches.
+        settings: of training.
+        fold: all folds have the same initial weights and different batches.
         folder: of checkpoints, for these images, settings and fold alone.
-        progress: told how many steps are done, and of how many.
+        progress: called with the number of steps done, and of all.
 
     Returns:
         The classifier, ready to be evaluated.
@@ -109,7 +109,7 @@ def train_classifier(
 
 @contextmanager
 def _deterministic() -> Iterator[None]:
-    """Convolutions by algorithms that give the same result every time; nothing else has several to choose from."""
+    """Deterministic algorithms for convolutions; other operations have only one algorithm."""
     flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=True)
     with flags:  # type: ignore[no-untyped-call,unused-ignore]
         yield
@@ -164,7 +164,7 @@ def _save(store: CheckpointStore, epoch: int, model: nn.Module, optimizer: torch
 
 
 def _restore(store: CheckpointStore, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """Go back to the last checkpoint: how many epochs it has seen."""
+    """Restore the last checkpoint; returns the number of finished epochs."""
     checkpoint = store.latest()
     if checkpoint is None:
         return 0
@@ -185,8 +185,8 @@ def compute_features(
     Args:
         model: the classifier.
         images: on its device.
-        rows: numbers of those that are wanted.
-        generator: None: images as they are; else they are changed at random as in training.
+        rows: numbers of the wanted images.
+        generator: None: images as they are; else they are augmented as in training.
     """
     found: list[tuple[Tensor, Tensor]] = []
     with _deterministic():

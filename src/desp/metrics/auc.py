@@ -9,7 +9,7 @@ def roc_auc(scores: Float[Tensor, "m a"], truth: Bool[Tensor, "m a"]) -> Float[T
     """The area under the ROC curve of each column: the probability that an item with the attribute scores higher
     than one without it, ties counting half.
 
-    NaN where all items have an attribute, or none.
+    NaN where all items have the attribute, or none has it.
     """
     ranks = torch.stack([_mean_ranks(column) for column in scores.double().unbind(dim=1)], dim=1)
     positive = truth.sum(dim=0).double()

@@ -1,9 +1,9 @@
 """Average precision (AP) of detections: boxes by their IoU, object states by their attributes and distance.
 
-All detections of all images are put in one order by confidence. From the first on, each looks at the best truth of
-its image, and at no other: it is a true positive if that is good enough and no detection before it has matched
-it. AP is the area under the precision-recall curve, with precision interpolated at every point (Pascal VOC 2010
-and later).
+All detections of all images are ranked by confidence. In this order each detection is compared with the best truth
+of its image, and with no other: it is a true positive if that truth is good enough and no detection before has
+matched it. AP is the area under the precision-recall curve, with precision interpolated at every point (Pascal VOC
+2010 and later).
 """
 
 import math
@@ -92,8 +92,8 @@ def state_average_precision(
             matches no truth.
         confidence, detected, truth_mask, ties: as for `average_precision`.
         truth: true states, of which `truth_mask` says which are there.
-        distances: 0 or more; infinity: the attributes alone decide, and each detection still looks at the nearest
-            truth only.
+        distances: 0 or more; infinity: the attributes alone decide, and each detection is still compared with the
+            nearest truth alone.
 
     Returns:
         From distance to AP, a share of 1.
@@ -120,9 +120,9 @@ def average_precision_of_matches(
 ) -> dict[float, float]:
     """AP for each threshold of any `quality` of pairs of a detection and a truth of the same image.
 
-    A detection looks only at the truth of highest quality, the first of several. So a truth is matched by the
-    first of the detections that look at it and are good enough, and no detection needs to wait for others: all
-    are judged at once.
+    A detection is compared only with the truth of highest quality, the first of several. So a truth is matched by
+    the first good enough detection that is compared with it. No detection depends on the result of another one:
+    all are judged at once.
 
     Args:
         quality: higher is better, e.g. the IoU or minus a distance; minus infinity or NaN: they never match.
@@ -156,7 +156,8 @@ def mean_over_ties(
     generator: torch.Generator,
     orders: int = TIE_ORDERS,
 ) -> dict[float, float]:
-    """AP averaged over random orders of detections of equal confidence: for systems that give all the same.
+    """AP averaged over random orders of detections of equal confidence, for detectors that give all detections the
+    same confidence.
 
     Example:
         ``mean_over_ties(lambda ties: average_precision(*arguments, ties=ties), confidence, generator)``

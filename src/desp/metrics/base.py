@@ -1,4 +1,4 @@
-"""What a metric is."""
+"""Metrics: name, unit and direction; and how the keys of scores name them."""
 
 import re
 from collections.abc import Iterable
@@ -34,15 +34,14 @@ class Metric:
 
 
 def split_key(key: str) -> tuple[str | None, str]:
-    """What a score's key says: the part of the examples it is of, None for all of them; and the metric, with or
-    without a suffix: ``ambiguous/f1``. Tables show a part as a task of its own."""
+    """A score's key, such as ``ambiguous/f1``, as the part of the examples, None for all of them, and the name of
+    the metric, with its suffix. Tables show a part as a task of its own."""
     part, _, name = key.rpartition("/")
     return part or None, name
 
 
 def find_metric(metrics: Iterable[Metric], key: str) -> Metric | None:
-    """The metric that a score's key names, with or without a suffix, of all examples or a part; None if there is
-    none."""
+    """The metric that a score's key names, with or without suffix and part; None if there is none."""
     _, name = split_key(key)
     return next(
         (metric for metric in metrics if re.fullmatch(f"{re.escape(metric.name)}({SUFFIXES})", name)), None

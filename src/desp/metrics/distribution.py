@@ -60,9 +60,9 @@ def pairwise_distances(first: SetBatch, second: SetBatch, distance: Distance) ->
 def coverage(distances: Float[Tensor, "real predicted"]) -> float:
     """The fraction of real sets that are the nearest real one of some predicted set (Achlioptas et al. 2018).
 
-    Low where modes are missing; it does not see poor predictions. Real sets that are equally near to a
-    prediction, such as exact copies of each other, are all covered by it. Two samples of the same distribution
-    do not reach 1: compare with the coverage of other real sets.
+    Low where modes are missing; poor predictions do not lower it. Real sets that are equally near to a prediction,
+    such as exact copies of each other, are all covered by it. Two samples of the same distribution do not reach 1:
+    compare with the coverage of other real sets.
     """
     nearest = distances == distances.amin(dim=0)
     return float(nearest.any(dim=1).double().mean())
@@ -80,8 +80,8 @@ def nearest_neighbour_accuracy(
 ) -> float:
     """How often the nearest other set tells whether a set is real or predicted (Lopez-Paz and Oquab 2017).
 
-    The accuracy of a leave-one-out classifier by one nearest neighbour over all sets, as Yang et al. 2019 use it.
-    For as many real as predicted sets, 0.5 is perfect and 1 is the worst; well below 0.5 predictions are copies
+    The leave-one-out accuracy of a 1-nearest-neighbour classifier over all sets, as in Yang et al. 2019. For equal
+    numbers of real and predicted sets, 0.5 is perfect and 1 is the worst; well below 0.5, predictions are copies
     of the real sets themselves.
 
     Where several other sets are equally near, the share of them with the right label counts: one real and one
@@ -108,7 +108,7 @@ def _same_label(within: Float[Tensor, "n n"], between: Float[Tensor, "n m"]) -> 
 def compare_distributions(real: SetBatch, predicted: SetBatch, distance: Distance) -> dict[str, float]:
     """Score predicted sets (B, M, D) against real ones (A, N, D) by all `DISTRIBUTION_METRICS`.
 
-    Take as many of each, drawn independently. See `pairwise_distances` for how sets of different sizes compare.
+    Use equal numbers of both, drawn independently. `pairwise_distances` says how sets of different sizes compare.
 
     Raises:
         DataError: an empty batch, different features or devices, NaN.

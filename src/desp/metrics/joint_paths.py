@@ -1,7 +1,7 @@
 """Scores of the paths that several people are predicted to take together.
 
-Displacement errors are distances in metres between predicted and true positions. A prediction is of all people of
-a window at once, so the best of K is the best whole prediction, and not the best path of each person.
+Displacement errors are distances in metres between predicted and true positions. A prediction has the paths of all
+people of a window, so the best of K is the best whole prediction, and not the best path of each person.
 """
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from desp.metrics.base import Metric
 
 COLLISION = 0.2
-"""Metres between two people, below which they collide."""
+"""Two people who are nearer than this, in metres, collide."""
 
 _BEST = "of the best of K predictions of all people together, m"
 JOINT_ADE = Metric("joint_ade", 1.0, "lower", f"mean displacement error {_BEST}")
@@ -37,12 +37,12 @@ WINDOWS_AT_ONCE = 16
 def path_scores(
     predicted: Float[Tensor, "b k n t 2"], truth: Float[Tensor, "b n t 2"], mask: Bool[Tensor, "b n"]
 ) -> dict[str, float]:
-    """All `PATH_METRICS`, each the mean over windows of what it is in a window.
+    """All `PATH_METRICS`, each averaged over windows.
 
     Args:
         predicted: K predictions of the positions of up to N people at T times.
         truth: their positions.
-        mask: who is there, at least one person in each window.
+        mask: which rows are people, at least one in each window.
     """
     parts = [
         _scores_of_windows(*(item[first : first + WINDOWS_AT_ONCE] for item in (predicted, truth, mask)))
@@ -70,7 +70,7 @@ def _scores_of_windows(
 
 
 def mean_over_people(values: Float[Tensor, "b k n"], mask: Bool[Tensor, "b n"]) -> Float[Tensor, "b k"]:
-    """The mean over those who are there."""
+    """The mean over the people in the mask."""
     there = mask.unsqueeze(1)
     return torch.where(there, values, 0.0).sum(dim=2) / there.sum(dim=2)
 
@@ -80,9 +80,9 @@ def path_energy_scores(
 ) -> Float[Tensor, " b"]:
     """E d(prediction, truth) - E d(prediction, other prediction) / 2 of each window (Gneiting and Raftery 2007).
 
-    d is the mean displacement between two predictions of all people. It is smallest in expectation for
-    predictions of the true distribution; the mean over pairs of different predictions makes it not depend on K.
-    A single prediction has no other, and its score is its displacement error.
+    d is the mean displacement between two predictions of all people. The expected score is smallest for
+    predictions from the true distribution; as the mean is over pairs of different predictions, it does not depend
+    on K. The score of a single prediction is its displacement error.
     """
     to_truth = _displacement(predicted, truth.unsqueeze(1), mask).mean(dim=1)
     count = predicted.shape[1]
@@ -92,7 +92,7 @@ def path_energy_scores(
         (_displacement(predicted[:, shift:], predicted[:, :-shift], mask).sum(dim=1) for shift in range(1, count)),
         start=torch.zeros_like(to_truth),
     )
-    return to_truth - among / (count * (count - 1))  # each pair is counted once: the half of the mean
+    return to_truth - among / (count * (count - 1))  # each pair is counted once, which halves the mean
 
 
 def _displacement(first: Tensor, second: Tensor, mask: Tensor) -> Float[Tensor, "b k"]:

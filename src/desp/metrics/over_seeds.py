@@ -8,7 +8,7 @@ CONFIDENCE = 0.95
 
 
 def half_width(values: Sequence[float]) -> float | None:
-    """Half of the 95 % confidence interval of the mean, by Student's t; None of fewer than two values."""
+    """Half the width of the mean's 95 % confidence interval, by Student's t; None for fewer than two values."""
     if len(values) < 2:
         return None
     from scipy.special import stdtrit  # takes a while to load
@@ -20,7 +20,7 @@ def half_width(values: Sequence[float]) -> float | None:
 def over_seeds(values: Sequence[float | None]) -> dict[str, float | None]:
     """Mean, standard deviation and half-width of the 95 % confidence interval (`ci95`) over seeds.
 
-    A seed without a number failed; a mean of the rest would hide it, so that then nothing is known.
+    All are None if a seed has no finite number: it failed, and a mean of the others would hide that.
     """
     known = [value for value in values if value is not None and math.isfinite(value)]
     if not known or len(known) < len(values):

@@ -20,9 +20,9 @@ def subset_scores(
     """All `SUBSET_METRICS` of K predictions for each of B sets.
 
     Args:
-        predicted: inliers, as they are predicted.
+        predicted: the predicted inliers.
         candidates: the inliers of all subsets that can be valid.
-        valid: which of them are, at least one for each set.
+        valid: which candidates are valid, at least one for each set.
     """
     is_candidate = (predicted.unsqueeze(2) == candidates).all(dim=3)  # (B, K, S)
     hits = is_candidate & valid.unsqueeze(1)
@@ -38,14 +38,14 @@ def subset_scores(
 
 
 def _f1(precision: Tensor, recall: Tensor) -> Tensor:
-    """Their harmonic mean; 0 where both are."""
+    """The harmonic mean; 0 where both are 0."""
     return 2 * precision * recall / (precision + recall).clamp(min=torch.finfo(precision.dtype).tiny)
 
 
 def _best_jaccard(
     predicted: Bool[Tensor, "b k n"], candidates: Bool[Tensor, "s n"], valid: Bool[Tensor, "b s"]
 ) -> Float[Tensor, " b"]:
-    """Of the outliers; 1 where there are none and none is predicted."""
+    """Jaccard index of the outliers; 1 where there are none and none is predicted."""
     found, true = ~predicted.unsqueeze(2), ~candidates
     both, either = (found & true).sum(dim=3), (found | true).sum(dim=3)
     index = torch.where(either > 0, both.double() / either.clamp(min=1), 1.0)

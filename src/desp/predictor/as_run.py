@@ -1,4 +1,4 @@
-"""A folder in which a predictor was fitted, as a run folder: what every command reads."""
+"""The run folder that `SetPredictor.fit` writes, so that every command can read it."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 SETTINGS = "settings.json"
 ANOTHER_FOLDER = "Choose another folder."
 SHOWN = 5
-"""Training examples that are kept to be shown, where there are no others."""
+"""Number of training examples that are saved to be shown, where there are no held-out ones."""
 
 
 def begin_run(
@@ -52,23 +52,23 @@ def begin_run(
     *,
     resume: bool,
 ) -> TrainingCallback | None:
-    """Write settings, and examples to show or to score on; not over those of another run.
+    """Write the settings, and examples to show or to score on, unless the folder holds another run.
 
-    Where a run is resumed, the callback that is returned writes them: when training begins, the run's checkpoint
-    has been found to fit.
+    For a resumed run the returned callback writes them when training starts: by then the run's checkpoint has been
+    found to fit.
 
     Args:
         predictor: built for the data.
         folder: of the run.
         training: how it is trained.
         seed: of the run.
-        dataset: what it is fitted to; a few examples of it are kept where `held_out` is None.
-        held_out: examples that are not trained on; all of them are kept.
-        resume: a run is continued, maybe with another length.
+        dataset: the training data; a few of its examples are saved where `held_out` is None.
+        held_out: examples that are not trained on; all of them are saved.
+        resume: continue the run, maybe with another length.
 
     Raises:
-        RunError: the folder holds something else than a run that a program began.
-        CheckpointError: the run that is to be resumed was begun with another method, representation or seed.
+        RunError: the folder holds something other than a run of `fit`.
+        CheckpointError: the run to be resumed was begun with another method, representation or seed.
     """
     _check_own(folder)
     write = partial(_write_settings, predictor, folder, training, seed, dataset, held_out)
@@ -86,7 +86,7 @@ class _Resumed(TrainingCallback):
         self._write = write
 
     def on_start(self, steps_done: int, steps: int | None) -> None:
-        """Write what is to be written."""
+        """Write settings and examples."""
         del steps_done, steps
         self._write()
 
@@ -124,13 +124,13 @@ def _check_own(folder: Path) -> None:
     path = folder / SETTINGS
     if not path.exists():
         if folder.is_dir() and any(item.name != LOCK for item in folder.iterdir()):
-            raise RunError(f"{folder} is not empty and not a run folder. Choose another folder.")
+            raise RunError(f"{folder} is not empty and not a run folder. {ANOTHER_FOLDER}")
         return
     settings = read_object(path, ANOTHER_FOLDER).get("settings")
     task = settings.get("task") if isinstance(settings, dict) else None
     kind = task.get("kind") if isinstance(task, dict) else None
     if kind is None:
-        raise RunError(f"{path} is not that of a run. {ANOTHER_FOLDER}")
+        raise RunError(f"{path} is not the settings file of a run. {ANOTHER_FOLDER}")
     if kind != InMemorySettings.kind:
         raise RunError(
             f"{folder} holds a run of `desp train` (its task is '{kind}'). {ANOTHER_FOLDER} Continue that run "
@@ -167,7 +167,7 @@ def finish_run(predictor: "SetPredictor", folder: Path, outcome: TrainingOutcome
 
 
 def _arrays(examples: Batch, shape: DataShape) -> dict[str, npt.NDArray[Any]]:
-    """Examples as the arrays of a folder of own data."""
+    """Examples as arrays that `read_data_file` reads."""
     sets = {"sets": _as_array(examples.sets.elements), "presence": _as_array(examples.sets.mask)}
     x = _as_array(examples.x.reshape(len(examples.x), *shape.input_shape))
     if shape.input_kind != "set":
@@ -177,7 +177,7 @@ def _arrays(examples: Batch, shape: DataShape) -> dict[str, npt.NDArray[Any]]:
 
 def _as_array(values: Tensor) -> npt.NDArray[Any]:
     known = values.detach().cpu()
-    return (known.float() if known.dtype == torch.bfloat16 else known).numpy()  # it has no bfloat16
+    return (known.float() if known.dtype == torch.bfloat16 else known).numpy()  # numpy has no bfloat16
 
 
 def _as_file(array: npt.NDArray[Any]) -> Write:

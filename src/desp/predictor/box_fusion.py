@@ -21,7 +21,7 @@ from desp.predictor.prediction import Prediction
 from desp.sets import SetBatch, as_set
 from desp.settings import DataDescription
 
-# Agreements of samples that differ by less are equal: the order of a sum must not decide.
+# Agreements that differ by less than this are equal: rounding in a sum must not decide.
 SAME_AGREEMENT = 1e-9
 MAJORITY = 0.5
 
@@ -62,24 +62,24 @@ def pool_batch(
 ) -> tuple[SetBatch, Float[Tensor, "b g"]]:
     """Pool K predicted sets of boxes for each of B images.
 
-    1. Samples are ordered by how well they agree with the others: the mean best IoU of the boxes of both.
+    1. Samples are ordered by their agreement with the others: the mean best IoU of the boxes of both.
     2. The boxes of the first sample begin one group each. The boxes of every further sample are assigned to the
        groups so far: one to one, with the largest sum of IoUs with the groups' medians, each at least `iou`.
        Boxes that are left begin groups of their own.
     3. A group becomes the median of its boxes in every column, and its confidence is the share of the K samples
-       that it has a box of. Two boxes of one sample are never in one group, however much they overlap.
+       with a box in it. Two boxes of one sample are never in one group, however much they overlap.
 
-    The result depends neither on the order of elements nor on that of samples: what agrees equally well is ordered
-    by its numbers. A box without area, or of negative size, overlaps with nothing and stays alone.
+    The result depends neither on the order of elements nor on the order of samples: samples of equal agreement are
+    ordered by their numbers. A box without area, or of negative size, overlaps with nothing and stays alone.
 
     Args:
         elements: K samples of N boxes with D features, padded; `mask` says which are there.
-        columns: where the corners x1 y1 x2 y2 are among the features: first, and one behind the last.
+        columns: range (first, end) of the corners x1 y1 x2 y2 among the features, end exclusive.
         iou: the least IoU of a box with the median of the group that it joins.
         categories: ranges of one-hot columns. They become the most frequent class, the first of equals.
 
     Returns:
-        For each image one box for each group, most confident first, and their confidences; 0 where absent.
+        For each image one box for each group, most confident first, and their confidences; absent rows are 0.
 
     Raises:
         DataError: no samples, a mask that does not fit, NaN or infinity.
@@ -87,7 +87,7 @@ def pool_batch(
     """
     _check(elements, mask, columns, iou)
     values, rows = elements.detach().cpu().double(), mask.cpu()
-    if values.shape[2] == 0:  # at least one row, so that every maximum has something to be taken of
+    if values.shape[2] == 0:  # at least one row, as a maximum over none is undefined
         values, rows = F.pad(values, (0, 0, 0, 1)), F.pad(rows, (0, 1))
     values = argmax_one_hot(values.masked_fill(~rows.unsqueeze(-1), 0.0), categories)
     values, rows = _canonical(values, rows, columns)
@@ -110,7 +110,7 @@ def filter_by_confidence(
 def filter_batch_by_confidence(
     sets: SetBatch, confidence: Float[Tensor, "b g"], above: float = MAJORITY
 ) -> SetBatch:
-    """The same for pooled sets of many images: `sets` without what is less confident."""
+    """The same for pooled sets of many images."""
     mask = sets.mask & (confidence > above)
     return SetBatch(sets.elements.masked_fill(~mask.unsqueeze(-1), 0.0), mask)
 
@@ -121,13 +121,13 @@ def majority_boxes(
     description: DataDescription,
     max_size: int,
 ) -> tuple[SetBatch, Float[Tensor, "b m"]]:
-    """What more than half of K samples agree on, pooled, for each of B images: what CLEVR scores, and what
-    `best_boxes` gives where the method predicts no p(n | x).
+    """The pooled boxes that more than half of K samples have, for each of B images: CLEVR scores them, and
+    `best_boxes` gives them where the method predicts no p(n | x).
 
     Args:
         elements, mask: as for `pool_batch`.
-        description: where the boxes are, and the categories; of several boxes an element the first is matched.
-        max_size: at most so many elements are returned.
+        description: columns of boxes and categories; if an element has several boxes, the first is matched.
+        max_size: the largest cardinality of a returned set.
 
     Returns:
         The sets, most confident elements first, and the confidence of each.
@@ -143,10 +143,10 @@ def best_boxes(
 ) -> tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]:
     """One set of boxes of a prediction, most confident first, and the confidence of each.
 
-    Of several samples they are pooled. Where the method predicts p(n | x), the most confident boxes are kept, as
-    many as are most probable: where samples disagree on places, a majority agrees on too few. Otherwise those of
-    `majority_boxes` are. Of a single sample it is the set itself, whose confidence is its presence, 1 where the
-    method samples none. Samples that diverged are left out; where all did, it is the first of them.
+    Several samples are pooled. If the method predicts p(n | x), the n most confident boxes are kept, for the most
+    probable n: where samples disagree on places, a majority would agree on too few. Otherwise the boxes are those
+    of `majority_boxes`. A single sample is returned itself; the confidence is its presence, 1 where the method
+    samples no presence. Samples that diverged are left out; if all did, the first of them is returned.
     """
     if len(prediction) > 1:
         prediction = prediction.only(prediction.finite_places() or [0])
@@ -166,8 +166,8 @@ def best_boxes(
 
 
 def best_prediction(prediction: Prediction, description: DataDescription, max_size: int) -> Prediction:
-    """The one set that stands for all samples: of boxes `best_boxes`, with their confidence as presence and no
-    energy; of other sets the medoid."""
+    """The single answer for all samples: for boxes `best_boxes`, with the confidence as presence and no energy;
+    for other sets the medoid."""
     if not description.boxes:
         return prediction.only_medoid()
     boxes, confidence = best_boxes(prediction, description, max_size)
@@ -176,7 +176,7 @@ def best_prediction(prediction: Prediction, description: DataDescription, max_si
 
 
 def _grouped(boxes: Float[Tensor, "b k n 4"], mask: Bool[Tensor, "b k n"], iou: float) -> Int[Tensor, "b k n"]:
-    """The group of every box, -1 where there is none; samples are taken in their order."""
+    """The group of every box, -1 for absent rows; samples are taken in their order."""
     labels = torch.full(mask.shape, -1)
     counts = torch.zeros(len(boxes), dtype=torch.int64)
     for sample in range(boxes.shape[1]):
@@ -205,7 +205,7 @@ def _summarised(
 def _members(
     values: Float[Tensor, "b s n d"], labels: Int[Tensor, "b s n"], groups: int
 ) -> Float[Tensor, "b s g d"]:
-    """For every group the row that each sample has in it, NaN if none."""
+    """For each group the row of each sample in it, NaN where a sample has none."""
     members = values.new_full((*values.shape[:2], groups + 1, values.shape[3]), torch.nan)
     places = torch.where(labels < 0, groups, labels).unsqueeze(-1).expand_as(values)
     return members.scatter(2, places, values)[:, :, :groups]
@@ -222,7 +222,7 @@ def _medians(members: Float[Tensor, "b s g d"]) -> Float[Tensor, "b g d"]:
 
 
 def _canonical(values: Tensor, mask: Tensor, columns: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Samples and their elements in an order that depends on what they hold, and not on how they came."""
+    """Samples and their elements in an order that depends on their numbers alone, not on their given order."""
     order = _lexicographic(torch.cat([(~mask).unsqueeze(-1).double(), values], dim=-1))
     values, mask = _rows(values, order), mask.gather(2, order)
     agreement = _agreement(values[..., slice(*columns)], mask)
@@ -234,7 +234,7 @@ def _canonical(values: Tensor, mask: Tensor, columns: tuple[int, int]) -> tuple[
 
 
 def _agreement(boxes: Float[Tensor, "b k n 4"], mask: Bool[Tensor, "b k n"]) -> Float[Tensor, "b k"]:
-    """How well each sample agrees with all of them: the sum of mean best IoUs of boxes, both ways.
+    """The agreement of each sample with all samples: the sum of mean best IoUs of boxes, both ways.
 
     Rows of absent boxes are zero and overlap with nothing.
     """

@@ -1,4 +1,4 @@
-"""What is given to a predictor, checked before anything is done with it."""
+"""Checks of the arguments of a predictor, before anything is done with them."""
 
 import inspect
 import logging
@@ -36,9 +36,9 @@ logger = logging.getLogger(__name__)
 
 FAR_NAMED = 10
 CALLED_WITH = {"augment": ("batch", "generator"), "validation": ("predictor",)}
-"""The arguments of functions that `fit` takes."""
+"""The arguments with which `fit` calls the user's functions."""
 MOST_SETS = 10_000_000
-"""Limit on sets predicted in one call, as memory would not hold more."""
+"""The most sets predicted in one call; memory would not hold more."""
 
 
 def check_parts(method: Any, representation: Any, input_encoder: Any) -> None:
@@ -61,7 +61,7 @@ def check_parts(method: Any, representation: Any, input_encoder: Any) -> None:
 
 
 def check_scaled(scaled: bool | str) -> Scaled:
-    """`scaled`, checked: "none" of `RepresentationSettings.scaling` would be true as a text.
+    """Check `scaled`: the text "none", a value of `RepresentationSettings.scaling`, would count as true.
 
     Raises:
         SettingsError: it is another text than ``standard``.
@@ -74,10 +74,10 @@ def check_scaled(scaled: bool | str) -> Scaled:
 
 
 def check_execution_options(engine: Any, device: Any, matmul_precision: Any) -> None:
-    """Check how and where a predictor shall run.
+    """Check how and where a predictor runs.
 
     Raises:
-        SettingsError: one of them is unknown.
+        SettingsError: a value is unknown.
     """
     for name, value, known in (("engine", engine, Engine), ("device", device, Device)):
         require_setting(value in get_args(known), name, f"one of {get_args(known)}", value)
@@ -92,7 +92,7 @@ def _instance_of(given: Any) -> str:
 def check_fit(
     training: Any, description: Any, callback: Any, folder: Any, resume: Any, **functions: Any
 ) -> Path | None:
-    """Check the arguments of `SetPredictor.fit` beside the dataset, and give its folder.
+    """Check the arguments of `SetPredictor.fit` beside the dataset; returns the folder.
 
     Raises:
         SettingsError: one of them is of another type.
@@ -149,7 +149,7 @@ def _check_signature(name: str, function: Any, arguments: tuple[str, ...]) -> No
 
 
 def check_whole(name: str, value: Any, least: int) -> int:
-    """A whole number as a plain one.
+    """Check a whole number; returns it as `int`.
 
     Raises:
         SettingsError: it is of another type, or below `least`.
@@ -161,7 +161,7 @@ def check_whole(name: str, value: Any, least: int) -> int:
 
 
 def check_samples(samples: Any, inputs: int) -> int:
-    """The number of sets K for each input, as a plain number.
+    """Check the number of sets K for each input; returns it as `int`.
 
     Raises:
         SettingsError: it is no whole number, below 1, or more than memory could hold.
@@ -174,7 +174,7 @@ def check_samples(samples: Any, inputs: int) -> int:
 
 
 def check_folder(name: Any) -> Path:
-    """The folder that a predictor shall be saved in.
+    """Check the folder that a predictor is saved in.
 
     Raises:
         CheckpointError: it is no path, or a file.
@@ -187,10 +187,10 @@ def check_folder(name: Any) -> Path:
 
 
 def check_sampler(sampler: Any, method: MethodSettings) -> None:
-    """Check sampler settings that shall take the place of the method's own.
+    """Check sampler settings that replace the method's own.
 
     Raises:
-        SettingsError: they are no settings, or of another kind than the method's.
+        SettingsError: they are no sampler settings, or of another kind than the method's.
     """
     if sampler is None:
         return
@@ -207,7 +207,7 @@ def check_sampler(sampler: Any, method: MethodSettings) -> None:
 
 
 def warn_of_far_inputs(method: Method, x: Tensor, name_of: Callable[[int], str] = str) -> None:
-    """Log how many inputs (B, ...), and which, are unlike those of training; where encoders standardise them.
+    """Warn of inputs (B, ...) that are far from the training inputs, where the encoder standardises inputs.
 
     `name_of` names an input by its number.
     """
@@ -287,7 +287,7 @@ def batch_of_inputs(x: Any, shape: DataShape) -> Tensor:
 
 
 def _shape_hint(got: tuple[int, ...], shape: DataShape) -> str:
-    """What to do about a shape that is not that of the training inputs."""
+    """Advice on inputs of another shape than the training inputs."""
     wanted = shape.input_shape
     if got in (wanted, ()):
         return " For one input, use predict_one."
@@ -303,11 +303,11 @@ def _shape_hint(got: tuple[int, ...], shape: DataShape) -> str:
 
 
 def one_set_each(sets: Any, x: Tensor, shape: DataShape) -> SetBatch:
-    """As many sets as there are inputs (B, ...), padded to the size that energies were trained with.
+    """One set for each input (B, ...), padded to the size that energies were trained with.
 
     Raises:
-        DataError: more or fewer; a data frame, whose items are its columns; or, where outputs are aligned with
-            inputs, a set of another size than its input.
+        DataError: there are more or fewer sets, or a data frame, whose items are its columns; or a set has another
+            size than its input, where outputs are aligned with inputs.
     """
     if is_frame(sets):
         raise DataError(

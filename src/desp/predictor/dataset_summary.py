@@ -20,14 +20,14 @@ from desp.scaling import FeatureScaling, box_centres
 from desp.sets import as_set, presence_mask
 from desp.settings import Columns, DataDescription, InputKind, Scaled
 
-# An iterable dataset may have no end; this many of its examples must do.
+# Examples that are read of an iterable dataset, which may have no end.
 ITERABLE_EXAMPLES = 10_000
 ITEMS_AT_ONCE = 1000
-# Numbers of inputs that are float64 at the same time.
+# Numbers of inputs that are converted to float64 at the same time.
 NUMBERS_AT_ONCE = 2**22
-# Intensities of images above this were meant to be bytes, or divided by 255.
+# Floats above this in images are probably bytes that were not divided by 255.
 BRIGHTEST = 20.0
-# A span that is a smaller part of the values themselves is hardly resolved by float32.
+# If the range of a feature is a smaller fraction of its values than this, float32 hardly resolves it.
 COARSEST = 1e-5
 
 logger = logging.getLogger(__name__)
@@ -43,8 +43,8 @@ def inspect_dataset(
 ) -> tuple[DataShape, Tensor]:
     """Read a dataset of (input, set) pairs once, a part at a time, and tell its shapes and scales.
 
-    Beside the shape it gives mean and standard deviation (2, ...) of the inputs, or of their elements for sets.
-    What looks like a mistake is logged as a warning.
+    Returns the shapes, and mean and standard deviation (2, ...) of the inputs, for sets of their elements. Warns
+    of probable mistakes.
 
     Args:
         dataset: any torch dataset; of an iterable one the first 10,000 examples are read.
@@ -53,7 +53,7 @@ def inspect_dataset(
         scaled: `RepresentationSettings.scaled`. True: features that leave [-.05, 1.05], or span less than .2,
             are scaled to [0, 1] by their range. ``standard``: all of them to mean 1/2 and standard deviation 1/4,
             but for categories and features of two values, which may be labels. False: none.
-        description: what is known of the data beside their shapes.
+        description: what inputs and features are.
 
     Raises:
         DataError: empty, not pairs, ragged inputs, wrong feature counts, sets above `max_size`, NaN, or not as
@@ -73,10 +73,10 @@ def inspect_dataset(
 
 
 def summarise_dataset(dataset: "Dataset[Any] | Sequence[Any]", **options: Any) -> "DatasetSummary":
-    """What `inspect_dataset` reads, with its options; nothing is logged.
+    """The summary that `inspect_dataset` reads, with the same options and errors, but without warnings.
 
     Raises:
-        DataError: as there.
+        DataError: as for `inspect_dataset`.
     """
     limit = ITERABLE_EXAMPLES if isinstance(dataset, IterableDataset) else None
     items = islice(dataset_items(dataset), limit)
@@ -93,7 +93,7 @@ class DatasetSummary:
     """Sizes, ranges and moments of examples, gathered part by part; the arguments are those of `inspect_dataset`.
 
     Args:
-        first: some examples, which are not counted yet.
+        first: the first examples, which are not added by this.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class DatasetSummary:
         self.ranges, self.elements = Ranges(self.features), Extremes(self.features)
 
     def add(self, items: list[Any]) -> None:
-        """Take in some examples."""
+        """Add examples."""
         if not self.features_known:
             self._set_features(_features_of(items))
         batch = collate(items, self.max_size, self.features, self.examples)
@@ -201,7 +201,7 @@ class DatasetSummary:
 
     def _standardised(self) -> list[int]:
         """The columns of elements that are no categories and have more than two different values: labels such as 0
-        and 1 stay so."""
+        and 1 are not standardised."""
         kinds = {column for first, end in self.description.categories for column in range(first, end)}
         return [
             column for column in self.ranges.more_than_two_values.nonzero()[:, 0].tolist() if column not in kinds
@@ -212,13 +212,13 @@ class DatasetSummary:
         mean, deviation = self.moments.mean(), self.moments.deviation()
         if self.inputs is not None and (far := self.inputs.outliers()):
             mean, deviation = (moment.reshape(mean.shape) for moment in self.inputs.moments_without(far))
-        if self.kind == "set":  # presence itself stays 0 or 1
+        if self.kind == "set":  # presence stays 0 or 1
             mean[-1], deviation[-1] = 0.0, 1.0
         # Inputs that are numbers are taken as vectors of one.
         return torch.stack([torch.atleast_1d(mean), torch.atleast_1d(deviation)]).to(torch.get_default_dtype())
 
     def findings(self, name_of: Callable[[int], str] = "example {}".format) -> list[str]:
-        """What looks like a mistake, a sentence or two each; `name_of` names an example by its number."""
+        """Probable mistakes, a sentence or two each; `name_of` names an example by its number."""
         found = (
             outlier_findings(self.elements.outliers(), "column {} of an element", name_of) if self.scaled else []
         )
@@ -241,8 +241,8 @@ class DatasetSummary:
 
 
 def _as_the_network_gets(x: Tensor) -> Tensor:
-    """Inputs in float64, rounded to the precision of weights: what is lost there has no deviation. Bytes, of which
-    nothing is lost, become intensities in float64."""
+    """Inputs in float64, rounded to the precision of the weights first, so that statistics are those of what the
+    network gets. Bytes become intensities, without rounding."""
     rounded = x.to(torch.get_default_dtype()) if x.is_floating_point() else x
     return to_float(rounded, torch.float64)
 

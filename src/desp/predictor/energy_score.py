@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from desp.predictor.predictor import SetPredictor
 
 VALIDATION_EXAMPLES = 200
-"""At most so many are validated on."""
+"""At most so many examples are validated on."""
 VALIDATION_SAMPLES = 2
 """Predictions for each input of a validation; the expected energy score does not depend on it."""
 
@@ -30,7 +30,8 @@ def distance_function(predictor: "SetPredictor") -> Callable[[Tensor, Tensor], T
 
 
 def aligned_padded_distance(a: Tensor, b: Tensor) -> Tensor:
-    """The distance (B,) between elements i of sets (B, N, C) that are padded with presence, that of `b`."""
+    """The distance (B,) between elements i of sets (B, N, C) whose last feature is presence; the presence of `b`
+    decides which elements count."""
     return aligned_distance(a[..., :-1], b[..., :-1], presence_mask(b))
 
 
@@ -63,17 +64,19 @@ def pairwise_distances_with_truth(predictor: "SetPredictor", raw: Tensor, truth:
 
 
 def energy_scores_from_distances(distances: Tensor) -> Tensor:
-    """How far predictions are from the truth, less half of how far they are from each other, for each input (T,).
+    """Energy scores (T,): the mean distance of predictions to the truth, less half of their mean distance to each
+    other, by the root of the set distance.
 
-    Nearly a proper scoring rule (Gneiting & Raftery 2007), not the model's energy: always predicting one set, even
-    the best one, is penalised for its lack of spread. With a distance of negative type no distribution has a lower
-    expectation than the true one; the roots of Chamfer's and of the Hungarian distance come near to that type.
+    It is nearly a proper scoring rule (Gneiting & Raftery 2007), and not the model's energy. A model that always
+    predicts one set, even the best one, is penalised for its lack of spread. With a distance of negative type no
+    distribution has a lower expected score than the true one; the roots of the Chamfer and Hungarian distances
+    are nearly of that type.
 
     Args:
         distances: (T, K + 1, K + 1), from `pairwise_distances_with_truth`.
 
     Raises:
-        SettingsError: less than two predictions an input.
+        SettingsError: fewer than two predictions for each input.
     """
     samples = distances.shape[1] - 1
     if samples < 2:
@@ -81,16 +84,6 @@ def energy_scores_from_distances(distances: Tensor) -> Tensor:
     roots = distances.clamp(min=0).sqrt()
     among = roots[:, 1:, 1:].sum(dim=(1, 2)) / (samples * (samples - 1))
     return roots[:, 0, 1:].mean(dim=1) - among / 2
-
-
-def mean_energy_score_from_distances(distances: Tensor) -> float:
-    """The mean of `energy_scores_from_distances` over all inputs."""
-    return float(energy_scores_from_distances(distances).mean())
-
-
-def mean_energy_score(predictor: "SetPredictor", examples: Batch, samples: int, seed: int) -> float:
-    """The mean of `energy_scores`."""
-    return float(energy_scores(predictor, examples, samples, seed).mean())
 
 
 def energy_scores(predictor: "SetPredictor", examples: Batch, samples: int, seed: int) -> Tensor:

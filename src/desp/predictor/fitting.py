@@ -1,4 +1,4 @@
-"""A predictor that was built, trained on a stream of batches."""
+"""Training of a predictor: on a dataset, or on a stream of batches."""
 
 import logging
 from collections.abc import Callable, Sequence, Sized
@@ -24,7 +24,7 @@ from desp.methods import Method
 from desp.precision import matmul_precision
 from desp.predictor.as_run import begin_run, finish_run
 from desp.predictor.checks import batch_of_inputs, check_aligned_sizes
-from desp.predictor.energy_score import VALIDATION_EXAMPLES, VALIDATION_SAMPLES, energy_scores, mean_energy_score
+from desp.predictor.energy_score import VALIDATION_EXAMPLES, VALIDATION_SAMPLES, energy_scores
 from desp.randomness import make_generator
 from desp.settings import DataDescription, MethodSettings, TrainingSettings
 from desp.settings.own_data import is_own_data_method, own_data_training
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 HELD_OUT_DIVISOR = 10
 """One in this many examples, and at most `VALIDATION_EXAMPLES`, is held out if no validation data are given."""
 DEFAULT_VALIDATIONS = 10
-"""About so many validations are in a run whose `validate_every` is 0, if there is something to validate by."""
+"""About this many validations are in a run whose `validate_every` is 0, if there is something to validate by."""
 
 
 def as_dataset(
@@ -87,23 +87,27 @@ def validation_batch(data: Any, shape: DataShape) -> Batch | None:
 def energy_score_validation(
     examples: Batch | None, seed: int, training: TrainingSettings
 ) -> "Callable[[SetPredictor], float | Tensor] | None":
-    """The energy score on examples, by which the best weights are kept: of each where training looks at the noise,
-    else their mean; None without any."""
+    """The validation by energy scores: one for each example where training needs them, else their mean; None
+    without examples."""
     if examples is None:
         return None
-    score = energy_scores if training.needs_score_per_example else mean_energy_score
-    return lambda predictor: score(predictor, examples, VALIDATION_SAMPLES, seed)
+
+    def validate(predictor: "SetPredictor") -> float | Tensor:
+        scores = energy_scores(predictor, examples, VALIDATION_SAMPLES, seed)
+        return scores if training.needs_score_per_example else float(scores.mean())
+
+    return validate
 
 
 def default_training(method: MethodSettings) -> TrainingSettings:
-    """How a method is trained where nothing is said of it: as the recipe `custom` does, if it is that recipe's."""
+    """The training settings if none are given: those of the recipe `custom` for its method, else the defaults."""
     return own_data_training() if is_own_data_method(method) else TrainingSettings()
 
 
 def hold_out(
     predictor: "SetPredictor", dataset: "Dataset[Any] | Sequence[Any]", seed: int
 ) -> "tuple[Dataset[Any] | Sequence[Any], Dataset[Any] | None]":
-    """What to train on, and, where the default training needs it, a tenth, at most 200, to validate on.
+    """The training data, and, if the default training needs it, a tenth of the data, at most 200, for validation.
 
     Equal inputs are on one side, unless the number of different inputs is below ten, or below a tenth of the
     number of examples. Nothing is held out of an iterable dataset, or of very few examples.
@@ -139,8 +143,7 @@ def training_for(
 
 
 def _calibrated(predictor: "SetPredictor", outcome: TrainingOutcome, examples: Batch) -> TrainingOutcome:
-    """With p(n | x) calibrated on examples; checkpoints keep it as it was trained, so a resumed run calibrates it
-    once, too."""
+    """Calibrate p(n | x) on examples. Checkpoints are not calibrated, so this happens once in resumed runs too."""
     method = predictor.method
     x = examples.x.reshape(len(examples.x), *predictor.shape.input_shape).to(predictor.device)
     temperature = method.calibrate_cardinality(predictor.encode(x), examples.sets.sizes.to(predictor.device))
@@ -152,7 +155,7 @@ def _calibrated(predictor: "SetPredictor", outcome: TrainingOutcome, examples: B
 
 
 def _facts(outcome: TrainingOutcome, source: BatchSource, seed: int) -> dict[str, Any]:
-    """What a model card tells of training, as JSON values."""
+    """Facts about training for the model card, as JSON values."""
     dataset: Any = getattr(source, "dataset", None)
     if isinstance(dataset, DataFile):
         dataset = dataset.examples  # each once, however many sets are valid for it

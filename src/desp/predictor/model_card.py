@@ -1,4 +1,4 @@
-"""A model card: what a saved predictor takes and gives, and how it was trained."""
+"""A model card: inputs and outputs of a saved predictor, and how it was trained."""
 
 import hashlib
 from typing import TYPE_CHECKING, Any
@@ -88,7 +88,7 @@ def _what_it_predicts(method: MethodSettings) -> str:
 
 
 def is_edited(card: str) -> bool:
-    """Whether a card is not as `model_card` wrote it, so that somebody's work would be lost with it."""
+    """Whether a card was changed since `model_card` wrote it, so that replacing it would lose somebody's work."""
     text, mark, _ = card.rpartition(_MARK)
     return not mark or card != text + _last_line(text)
 
@@ -136,6 +136,6 @@ def _about_energies(has_energy: bool, by_cardinality: bool) -> str:
 
 
 def _table(rows: dict[str, Any]) -> str:
-    """The rows that have something to tell, as Markdown; a bar in a name would end its cell."""
+    """The rows that have a value, as Markdown; bars are escaped, as they would end a cell."""
     told = {name: str(value).replace("|", r"\|") for name, value in rows.items() if value not in (None, "")}
     return "\n".join(f"| {name} | {value} |" for name, value in told.items())

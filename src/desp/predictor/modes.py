@@ -27,9 +27,9 @@ Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 # Below one the element distance is half a mean square, and Chamfer adds two directions: times these factors,
 # both set distances are means of squares.
 SQUARES: dict[Distance, float] = {"chamfer": 1.0, "hungarian": 2.0}
-# In units of the spacing of elements: nearer predictions are always joined, farther ones never by themselves.
+# In units of the spacing of elements: nearer predictions are always joined; farther ones only by a path of others.
 ALWAYS_NEAR, NEVER_NEAR = 0.05, 0.5
-# Gaps whose logarithms differ by less are equal: the order of a sum must not decide.
+# Gaps whose logarithms differ by less than this are equal: rounding in a sum must not decide.
 SAME_GAP = 1e-9
 # Numbers in one batch of pairwise distances: 32 MiB of float64.
 NUMBERS_AT_ONCE = 2**22
@@ -112,7 +112,7 @@ def group_modes(
 
 
 def _distances(batch: SetBatch, distance: Distance) -> Array:
-    """Of all K sets (K, K); infinite between different sizes: these are not compared, so none sees padding."""
+    """Distances (K, K) of all sets; infinite between different sizes, so that padding is never compared."""
     sizes = batch.sizes.numpy()
     distances = np.full((len(sizes), len(sizes)), np.inf)
     for size in np.unique(sizes):
@@ -123,7 +123,7 @@ def _distances(batch: SetBatch, distance: Distance) -> Array:
 
 
 def _merges(distances: Array) -> Array:
-    """The distances at which single linkage merges; those of different sizes are too large to count."""
+    """The distances at which single linkage merges; between different sizes they are too large to matter."""
     if len(distances) < 2:
         return np.zeros(0)
     finite = np.minimum(distances, np.finfo(distances.dtype).max)  # scipy takes no infinity

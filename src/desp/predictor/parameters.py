@@ -1,4 +1,4 @@
-"""The arguments of a predictor by their names, as scikit-learn reads and sets them."""
+"""scikit-learn's interface to the arguments of a predictor."""
 
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self
@@ -9,7 +9,7 @@ NAMES = ("method", "representation", "input_encoder", "engine", "device", "matmu
 
 
 class ParametersMixin:
-    """`get_params` and `set_params`; those of settings are named by a path, as ``method__sampler__steps``."""
+    """`get_params` and `set_params`; single settings are named by a path, such as ``method__sampler__steps``."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments that this predictor was made with; `deep`: and each of their settings."""

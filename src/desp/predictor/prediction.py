@@ -1,4 +1,4 @@
-"""What a predictor gives for one input."""
+"""The prediction of a predictor for one input."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from desp.predictor.modes import Mode, group_modes
 from desp.sets import SetBatch
 from desp.settings import Distance, MethodSettings
 
-# Values of the differences between elements of two sets that are computed at once.
+# Differences between elements of two sets that are computed at once.
 PAIRS_AT_ONCE = 1_000_000
 
 
@@ -85,13 +85,13 @@ class Prediction:
         return candidates[int(totals.argmin())]
 
     def _distances(self, a: Float[Tensor, "p n d"], b: Float[Tensor, "p n d"]) -> Float[Tensor, " p"]:
-        """Between two sets of each pair."""
+        """The distance of each pair of sets."""
         if not a.shape[1]:
             return a.new_zeros(len(a))
         return (a - b).square().mean(dim=(1, 2)) if self.aligned else chamfer(a, b)
 
     def finite_places(self) -> list[int]:
-        """Which sets have finite numbers, also when they are squared, as in distances."""
+        """Places of sets whose numbers are finite, also when squared, as distances need."""
         rows, sizes = torch.cat(list(self.sets)), [len(item) for item in self.sets]
         squares = (rows / torch.tensor(self.span or [1.0])).square()
         finite = squares.sum(dim=1).isfinite().split(sizes)
@@ -165,5 +165,5 @@ def split_predictions(
 
 
 def _span(shape: DataShape) -> Sequence[float]:
-    """Of each feature; nothing where there are boxes, as theirs are of centre and size, and sets have corners."""
+    """The span of each feature; empty where there are boxes, as these are scaled by centre and size."""
     return () if shape.scaling.boxes else shape.scaling.span

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from desp.predictor.predictor import SetPredictor
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
-# Not longer than this for a first answer of the hub.
+# The longest wait for a first answer of the hub.
 HUB_SECONDS = 5.0
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 OWN_OPTIONS = ("input_encoder", "engine", "device", "matmul_precision")
@@ -88,8 +88,8 @@ class HubMixin(ModelHubMixin):
 
 
 def predictor_files(predictor: "SetPredictor", folder: Path) -> dict[Path, Write]:
-    """The files of a predictor, for `write_together`: settings and shapes, weights, a card unless
-    there is one that somebody edited."""
+    """The files of a predictor, for `write_together`: settings and shapes, weights, and a card, unless there is
+    one that somebody edited."""
     config = {
         "schema": SCHEMA,
         "method": to_json(predictor.method_settings),
@@ -198,7 +198,7 @@ def _find_folder(name: str | Path, hub_options: dict[str, Any]) -> Path:
 
 
 def _hub_answers() -> bool:
-    """Whether there is a connection to the hub, told within seconds."""
+    """Whether the hub answers within `HUB_SECONDS`."""
     if hub.HF_HUB_OFFLINE:
         return False
     try:
@@ -219,7 +219,7 @@ def _migrated(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _facts_of(config: dict[str, Any]) -> dict[str, Any]:
-    """What the card tells of training; older versions called `kept_step` `best_step`."""
+    """Facts about training for the model card; older versions called `kept_step` `best_step`."""
     return {"kept_step" if name == "best_step" else name: value for name, value in config.get("facts", {}).items()}
 
 
@@ -228,5 +228,5 @@ def _read_config(path: Path) -> dict[str, Any]:
         return dict(json.loads(path.read_text(encoding="utf-8"))["desp"])
     except FileNotFoundError as error:
         raise CheckpointError(f"{path.parent} holds no predictor: {path.name} is missing.") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:  # ValueError: neither text nor JSON
         raise CheckpointError(f"{path} is damaged or not a predictor's: {error!r}. Save it again.") from error

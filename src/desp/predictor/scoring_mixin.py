@@ -1,4 +1,4 @@
-"""How plausible given sets are for their inputs, and how good predictions are."""
+"""Energies and densities of given sets, and a score of predictions."""
 
 import math
 from typing import TYPE_CHECKING, Any, cast
@@ -10,7 +10,7 @@ from desp.data.base import Batch
 from desp.errors import SettingsError
 from desp.methods.base import NO_ENERGY
 from desp.predictor.checks import batch_of_inputs, check_whole, one_set_each
-from desp.predictor.energy_score import mean_energy_score
+from desp.predictor.energy_score import energy_scores
 from desp.randomness import check_seed, make_generator
 from desp.samplers import LogDensity
 from desp.sets import SetBatch
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ScoringMixin:
-    """What a `SetPredictor` says of sets that are given to it."""
+    """Methods of `SetPredictor` that score given sets."""
 
     @torch.no_grad()
     def energy(self, x: Any, sets: Any) -> Tensor:
@@ -83,7 +83,8 @@ class ScoringMixin:
         predictor = cast("SetPredictor", self)
         x = batch_of_inputs(inputs, predictor.shape)
         examples = Batch(x, one_set_each(sets, x, predictor.shape))
-        return -mean_energy_score(predictor, examples, check_whole("samples", samples, 2), check_seed(seed))
+        samples, seed = check_whole("samples", samples, 2), check_seed(seed)
+        return -float(energy_scores(predictor, examples, samples, seed).mean())
 
     def _pairs(self, x: Any, sets: Any) -> "tuple[SetPredictor, Tensor, SetBatch]":
         """Inputs with one set each, on the device of the predictor, which must have an energy."""

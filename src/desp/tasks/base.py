@@ -20,30 +20,30 @@ from desp.data.inputs import read_input
 from desp.errors import SettingsError
 from desp.metrics import Metric
 from desp.predictor import DataShape, SetPredictor, inspect_dataset
-from desp.predictor.energy_score import mean_energy_score_from_distances
+from desp.predictor.energy_score import energy_scores_from_distances
 from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import Scaled, TaskSettings, TrainingSettings
 from desp.tasks.scoring import FULL, METRICS, QUICK, Evaluation, EvaluationSetup, Protocol, score_examples
 
 SHOWN = 5
-# Examples generated to infer shapes and ranges, and the number of tests if the protocol gives none.
+# Examples that are drawn to infer shapes and ranges; also the number of test examples if the protocol gives none.
 DRAWN = 1000
 
 
 def default_axes(features: int, known: Sequence[str] = ()) -> dict[str, Any]:
-    """How to draw sets of which nothing but the number of features, and at best their names, is known."""
+    """How to draw sets where nothing is known but the number of features, and maybe their names."""
     names = list(known) or [f"feature {number + 1}" for number in range(features)]
     return {"names": names, "closed": False, "row_first": False}
 
 
 @dataclass(frozen=True)
 class ShownItem:
-    """An element of an input that outputs are aligned with, as people know it.
+    """An element of an aligned input, for people to read.
 
     Attributes:
         name: of the element.
-        facts: what is true of it, in words.
+        facts: its attributes, in words.
         image: a picture of it, if there is one.
     """
 
@@ -54,15 +54,15 @@ class ShownItem:
 
 @dataclass(frozen=True)
 class ShownExample:
-    """An input to show, with true sets for it.
+    """An input to show, with its valid sets.
 
     Attributes:
-        label: what it is.
-        input: in words or numbers, where it is small.
-        x: as a model sees it.
-        truth: all true sets that are known.
-        items: its elements as people know them, where labels say which of them belong.
-        reasons: why each of the true sets is one, where there are items.
+        label: its caption.
+        input: in words or numbers, where it is small; else None.
+        x: the input tensor.
+        truth: all valid sets that are known.
+        items: its elements for people to read, where labels say which of them belong.
+        reasons: why each of the valid sets is valid, where there are items.
     """
 
     label: str
@@ -78,8 +78,8 @@ class Paths:
     """Elements as trajectories in the plane.
 
     Attributes:
-        observed: (..., N, S, 2), where each was, as the input tells.
-        future: (..., N, T, 2), where each goes, as the set tells.
+        observed: (..., N, S, 2), past positions, from the input.
+        future: (..., N, T, 2), future positions, from the set.
     """
 
     observed: Float[Tensor, "*b n s 2"]
@@ -93,7 +93,7 @@ def shown_example(label: str, example: Example) -> ShownExample:
 
 
 def first_answers(examples: Sequence[Example]) -> Batch | None:
-    """Inputs, each with the first of its valid sets; None of no examples."""
+    """Inputs, each with the first of its valid sets; None if there are no examples."""
     if not examples:
         return None
     sets = [answers[0] for _, answers in examples]
@@ -105,13 +105,13 @@ class Task(ABC):
 
     name: str
     data_label: str
-    """What the data are, the key `data` of results: `generated`, or the name of a dataset or file."""
+    """The data, under the key `data` of results: `generated`, or the name of a dataset or file."""
     data_name: str | None = None
-    """Which data, where the files tell it and not the settings; part of the file names of results."""
+    """Which data, where the files tell that and the settings do not; part of the file names of results."""
     metrics: tuple[Metric, ...] = METRICS
-    """What the keys of its scores mean; the one called `score` is what recipes are compared by."""
+    """The metrics behind the keys of its scores; recipes are compared by the metric `score`."""
     protocols: Mapping[str, Protocol] = MappingProxyType({"full": FULL, "quick": QUICK})
-    """How much is scored, by name; results are recorded with `full`."""
+    """Protocols by name; results are recorded with `full`."""
     one_answer: bool = False
     """Whether each input has a single valid set, so that predictions need no diversity; the report says so."""
     compares_collections: bool = False
@@ -133,7 +133,7 @@ class Task(ABC):
         """The training data, for a predictor built for `shape`."""
 
     def training_examples(self) -> int | None:
-        """How many examples it trains on, where they are read and the settings do not tell."""
+        """How many training examples there are, where the data tell that and the settings do not."""
         return None
 
     def read_input(self, value: Any, where: str, folder: Path, shape: DataShape) -> Tensor:
@@ -151,14 +151,14 @@ class Task(ABC):
 
         Args:
             value: the input as it was written.
-            x: the same as `read_input` gave it.
-            sets: what was predicted for it.
+            x: the same input as a tensor, from `read_input`.
+            sets: predictions for it.
         """
         del value, x
         return sets
 
     def paths(self, x: Tensor, elements: Tensor) -> Paths | None:
-        """The paths that elements (..., N, D) of sets stand for; None where they are none."""
+        """The paths that elements (..., N, D) of sets stand for; None where elements are no paths."""
         del x, elements
         return None
 
@@ -172,9 +172,9 @@ class Task(ABC):
 
     @cached_property
     def axes(self) -> dict[str, Any]:
-        """How to draw a set: names of features, whether points join to a polygon, whether the first feature is an
-        image row, which grows downwards; `paths`, true where elements are paths, drawn by where they end. Where
-        boxes are among the features is told by the data's description."""
+        """How to draw a set: `names` of features; `closed`, whether points join to a polygon; `row_first`, whether
+        the first feature is an image row, which grows downwards; `paths`, true where elements are paths, drawn by
+        their ends. Which features are boxes is told by the data's description."""
         _, answers = self.scored_examples(0, self.protocol("quick"))[0]
         return default_axes(answers[0].shape[1])
 
@@ -191,7 +191,7 @@ class Task(ABC):
 
     @property
     def score_name(self) -> str:
-        """What the metric `score` measures, in words: a label of pictures, such as `Chamfer distance to ...`."""
+        """What the metric `score` measures, in words, for labels of pictures: `Chamfer distance to ...`."""
         return next((metric.text for metric in self.metrics if metric.name == "score"), "score")
 
     def shown_examples(self, seed: int) -> list[ShownExample]:
@@ -204,8 +204,8 @@ class Task(ABC):
         return None
 
     def baseline_data(self) -> tuple[Dataset[Any], Dataset[Any]] | None:
-        """The (input, set) pairs that baselines may learn from, those to train on and those to validate on; None,
-        the default, where predictions are not compared with baselines."""
+        """The (input, set) pairs that baselines may use, for training and for validation; None, the default, where
+        predictions are not compared with baselines."""
         return None
 
     def validation_batch(self, seed: int, count: int) -> Batch | None:
@@ -216,14 +216,14 @@ class Task(ABC):
     def validation_score(self, setup: EvaluationSetup, examples: Batch) -> float:
         """A score, lower is better, by which weights and samplers are chosen: by default the mean energy score.
 
-        By their distance to the truth alone, weights or a sampler would win that always give the same answer.
+        By the distance to the truth alone, weights or samplers that always give the same answer would win.
 
         Args:
-            setup: what is scored; all samplers get the same seed. The expected score does not depend on
+            setup: what is scored; all samplers get the same seed. The expected energy score does not depend on
                 `samples`, which must be at least 2.
             examples: from `validation_batch`.
         """
-        return mean_energy_score_from_distances(setup.distances(examples, setup.samples))
+        return float(energy_scores_from_distances(setup.distances(examples, setup.samples)).mean())
 
     def validation(self, seed: int) -> Callable[[SetPredictor], float] | None:
         """The score by which the best weights are kept, on the number of examples of the protocol `full`.
@@ -237,8 +237,8 @@ class Task(ABC):
         return lambda predictor: self.validation_score(EvaluationSetup(predictor, seed, 2, protocol), examples)
 
     def validation_by_example(self, seed: int) -> Callable[[SetPredictor], float | Tensor] | None:
-        """The scores of each validation example, by which the noise of their mean is known, for training that asks
-        whether two checkpoints differ beyond it; `validation`, unless a task overrides it."""
+        """A score for each validation example, for training that asks whether two checkpoints differ by more than
+        noise; `validation`, with one score in all, unless a task overrides it."""
         return self.validation(seed)
 
 
@@ -255,7 +255,7 @@ class GeneratedTask(Task):
         """Draw a batch on the generator's device."""
 
     def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, Tensor | None]:
-        """Those of many drawn examples."""
+        """The shapes of many drawn examples."""
         drawn = self.draw(DRAWN, make_generator("shape"))
         pairs = list(zip(drawn.x, drawn.sets.to_ragged(), strict=True))
         return inspect_dataset(pairs, max_size=max_size or drawn.sets.max_size, scaled=scaling)

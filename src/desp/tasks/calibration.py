@@ -11,9 +11,9 @@ from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.settings import Distance
 
-# Predictions for each input with a true set.
+# Predictions for each input, among which the true set is ranked.
 CALIBRATION_SAMPLES = 9
-# Five to each rank, as the test of uniformity asks.
+# Five for each rank, as the test for uniform ranks needs.
 MIN_CALIBRATION_EXAMPLES = 5 * (CALIBRATION_SAMPLES + 1)
 
 
@@ -39,11 +39,11 @@ def distribution_scores(
 
 
 def calibration_scores(distances: Tensor, seed: int) -> tuple[dict[str, float], dict[str, Any]]:
-    """Whether the truth could be one of the predictions: the rank of how far it is from them, over many inputs.
+    """Whether the truth could be one of the predictions, by its rank among them, over many inputs.
 
     Args:
         distances: from `EvaluationSetup.distances`.
-        seed: of ranks where distances are equal.
+        seed: of the random ranks where distances are equal.
 
     Returns:
         The largest difference between the ranks' cumulative histogram and a uniform one, and the histogram.

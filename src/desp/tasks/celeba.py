@@ -38,7 +38,7 @@ from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protoco
 PREDICTIONS = 10
 # Simulated items of each part: 10,000 in all, split as faces are where the official split cannot be used.
 SIMULATED = {"training": 7000, "validation": 1000, "test": 2000}
-# Codes of sets are encoded, and sets predicted, for so many at a time.
+# Sets that are encoded and predicted together.
 SETS_AT_ONCE = 4096
 
 
@@ -88,7 +88,7 @@ class FeatureNoise:
 
 
 def _sampled(method: MethodSettings) -> LabelSamplerSettings | None:
-    """Independent samples, by which methods that predict the most probable answers are scored as well."""
+    """Settings for independent samples; methods that predict the most probable answers are scored with both."""
     sampler = method.prediction_sampler
     if not isinstance(sampler, LabelSamplerSettings) or sampler.min_probability is None:
         return None
@@ -96,7 +96,7 @@ def _sampled(method: MethodSettings) -> LabelSamplerSettings | None:
 
 
 def scores_by_ambiguity(predicted: Bool[Tensor, "b k n"], valid: Bool[Tensor, "b s"]) -> dict[str, float]:
-    """Of all sets and, with "ambiguous/" in front of a name, of those with several valid answers."""
+    """Scores of all sets and, with the prefix "ambiguous/", of sets with several valid answers."""
     candidates, ambiguous = candidate_subsets(SET_SIZE), valid.sum(dim=1) > 1
     scores = subset_scores(predicted, candidates, valid)
     if not ambiguous.any():
@@ -134,7 +134,7 @@ class CelebaTask(Task):
 
     @property
     def data_name(self) -> str | None:  # type: ignore[override]
-        """A part of the faces has results of its own, and so have features that are not made as usual."""
+        """Fewer faces, and features made with other settings than the default ones, have results of their own."""
         if self.settings.source == "simulated":
             return None
         names = [] if self.data_label == WHOLE else [self.data_label.removeprefix(f"{WHOLE}, ")]
@@ -151,7 +151,7 @@ class CelebaTask(Task):
 
     @cached_property
     def pools(self) -> dict[str, ItemPool]:
-        """The items of training, validation and test, none of which is in two of them."""
+        """The items for training, validation and test; they share no item."""
         if self.settings.source == "files":
             return {part: getattr(self.data, part) for part in SIMULATED}
         noise = self.settings.simulated_noise
@@ -198,7 +198,7 @@ class CelebaTask(Task):
         """The first sets of a part, always the same, with all their valid answers."""
         pool, generator = self.pools[part], make_generator("celeba", part)
         if part not in self._drawn or len(self._drawn[part].items) < count:
-            # As many as any protocol needs: the number that is drawn decides which they are.
+            # As many as any protocol needs, as the sets that are drawn depend on their number.
             full = self.protocol("full")
             most = full.validation_examples if part == "validation" else full.test_examples[0] or 0
             self._drawn[part] = draw_sets(pool, max(count, most), generator)
@@ -249,9 +249,7 @@ class CelebaTask(Task):
         whose valid answers are all known."""
         scored = self.scored_sets("validation", len(examples.x))
         if not torch.equal(examples.x, scored.batch.x):
-            raise DataError(
-                "Sets to validate on must be those of validation_batch: of others no answers are known."
-            )
+            raise DataError("Sets to validate on must come from validation_batch: of others no answers are known.")
         predicted, _ = self.predict(setup, scored.batch.x, "validation chains")
         return 1 - subset_scores(predicted, candidate_subsets(SET_SIZE), scored.valid)["f1"]
 
@@ -286,7 +284,7 @@ class CelebaTask(Task):
         )
 
     def _facts(self) -> dict[str, Any]:
-        """What the features of faces are, which are a part of the data."""
+        """How the features of the faces were made, as they are part of the data."""
         if self.settings.source == "simulated":
             return {}
         data = self.data
@@ -300,9 +298,7 @@ class CelebaTask(Task):
     def predict(self, setup: EvaluationSetup, x: Tensor, name: str) -> tuple[Bool[Tensor, "b k n"], float]:
         """Inliers of ten predictions, on the CPU, and the mean energy of the predictions."""
         predictor, found, energies = setup.predictor, [], []
-        # What is deterministic gives the same answer every time.
-        same = (setup.sampler or predictor.method_settings).deterministic
-        samples = 1 if same else PREDICTIONS
+        samples = setup.independent_samples(PREDICTIONS)
         for first in range(0, len(x), SETS_AT_ONCE):
             some = x[first : first + SETS_AT_ONCE]
             code, raw = setup.sample([some], samples, name, first)

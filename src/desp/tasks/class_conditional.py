@@ -24,7 +24,7 @@ from desp.tasks.calibration import distribution_scores
 from desp.tasks.scoring import Evaluation, EvaluationSetup
 
 SPREAD_METRICS = (*DISTRIBUTION_METRICS, CALIBRATION_ERROR)
-"""What every such task reports beside its own."""
+"""Metrics that every class-conditional task reports beside its own."""
 
 
 Collections = tuple[dict[str, SetBatch], dict[str, SetBatch]]
@@ -59,7 +59,7 @@ class ClassConditionalTask(GeneratedTask):
 
     @abstractmethod
     def collections(self, setup: EvaluationSetup, real: Batch, predicted: Batch) -> Collections:
-        """At least as many sets of each class as are compared: of those at hand, or new ones."""
+        """True and predicted sets by class, at least as many as are compared; from these batches, or new ones."""
 
     @abstractmethod
     def measure(

@@ -22,10 +22,7 @@ from desp.data.clevr_scene_file import RE_RENDERED
 from desp.data.image_augmentation import BoxAugmentation
 from desp.errors import DataError
 from desp.metrics import Metric
-from desp.metrics.average_precision import (
-    by_name,
-    mean_over_ties,
-)
+from desp.metrics.average_precision import by_name, mean_over_ties
 from desp.metrics.box_samples import CONFIDENCE_ECE, HIDDEN_RECALL, HIDDEN_RECALL_OF_5
 from desp.metrics.sizes import RIGHT_SIZE, SIZE_RMSE, right_size, size_rmse
 from desp.predictor import DataShape
@@ -41,7 +38,7 @@ from desp.training.device import default_device
 
 logger = logging.getLogger(__name__)
 
-# Images that are encoded and predicted for together: codes may be whole feature maps.
+# Images that are encoded and predicted together: codes may be whole feature maps.
 ENCODED_AT_ONCE = 250
 GENERATED_TESTS = 1000
 LONGER_DESCENTS = (20, 30)
@@ -86,8 +83,8 @@ class ClevrTask(Task):
         self.settings, self.target = settings, TARGETS[settings.predict]
         self.name, self.of_boxes = self.target.task, settings.predict == "boxes"
         score = Metric("score", 0.01, "higher", "average precision, mean over all thresholds")
-        known = self.of_boxes and settings.source == "generated"  # what is hidden
-        spread = (HIDDEN_RECALL, HIDDEN_RECALL_OF_5, CONFIDENCE_ECE) if known else ()
+        knows_hidden = self.of_boxes and settings.source == "generated"
+        spread = (HIDDEN_RECALL, HIDDEN_RECALL_OF_5, CONFIDENCE_ECE) if knows_hidden else ()
         self.metrics = (score, *self.target.metrics, SIZE_RMSE, RIGHT_SIZE, *spread)
         self.axes = {"names": list(self.target.names), "closed": False, "row_first": False}
 
@@ -124,7 +121,7 @@ class ClevrTask(Task):
     def source(
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
     ) -> BatchSource:
-        """The training images, which lie on the training device and are drawn from there; or ever new ones."""
+        """Draws from the training images, which lie on the training device; or new images for each batch."""
         return DeviceSource(
             self._draw(seed, accelerator),
             training.batch_size_for(shape.max_size),
@@ -218,7 +215,8 @@ class ClevrTask(Task):
             named = self._precisions(longer, truth.elements, truth.mask, setup.seed)
             raw |= {f"{name}_{sampler.steps}_steps": value for name, value in named.items()}
         real = {name: 0.0 if name == "size_rmse" else 1.0 for name in returned if "exact" not in name}
-        details = {"images": len(table), "samples": self._samples(setup), "confidence": self._confidence(setup)}
+        samples = setup.independent_samples(setup.samples)
+        details = {"images": len(table), "samples": samples, "confidence": self._confidence(setup, samples)}
         if generated is not None:
             details["scenes_rendered_on"] = default_device("auto").type
         if generated is not None and found.samples is not None:
@@ -226,14 +224,11 @@ class ClevrTask(Task):
             returned, details = returned | spread, details | {"confidence_bins": bins}
         return Evaluation(raw=raw, returned=returned, real_data=real, details=details)
 
-    def _samples(self, setup: EvaluationSetup) -> int:
-        return 1 if (setup.sampler or setup.predictor.method_settings).deterministic else setup.samples
-
-    def _confidence(self, setup: EvaluationSetup) -> dict[str, str]:
+    def _confidence(self, setup: EvaluationSetup, samples: int) -> dict[str, str]:
         """What detections are ranked by, in words."""
         first = setup.predictor.method_settings.predicts_cardinality
         raw = "equal for all present, mean over random orders" if first else "presence"
-        pooled = bool(self.target.boxes) and self._samples(setup) > 1
+        pooled = bool(self.target.boxes) and samples > 1
         return {"raw": raw, "returned": "share of samples that agree" if pooled else raw}
 
     def _sizes(self, found: Detections, true: Tensor, threshold: float = -torch.inf) -> dict[str, float]:
@@ -258,10 +253,9 @@ class ClevrTask(Task):
         """
         ranked = setup.predictor.method.representation.has_presence
         require_setting(ranked, "representation.padding", "presence for CLEVR", "zero")
-        raw, returned, pooled = [], [], []
+        raw, returned, pooled, samples = [], [], [], setup.independent_samples(setup.samples)
         for first in range(0, len(images), ENCODED_AT_ONCE):
             some = images[first : first + ENCODED_AT_ONCE]
-            samples = self._samples(setup)
             _, values = setup.sample([some], samples, name, first)
             values = values.unflatten(0, (len(some), samples))
             sets = setup.predictor.sets_from_tensor(values.flatten(0, 1))
@@ -286,7 +280,7 @@ class ClevrTask(Task):
     def _returned(
         self, values: Float[Tensor, "b k n c"], elements: Float[Tensor, "b k n d"], mask: Bool[Tensor, "b k n"]
     ) -> Detections:
-        """Of one sample the set itself; of several, pooled, what more than half agree on."""
+        """The set itself where there is one sample; else the pooled boxes that most samples agree on."""
         if not self.target.boxes or values.shape[1] == 1:
             return Detections(elements[:, 0], values[:, 0, :, -1].cpu(), mask[:, 0])
         sets, confidence = majority_boxes(elements, mask, self.target.description, MAX_OBJECTS)

@@ -12,23 +12,24 @@ from desp.metrics.box_samples import (
     CONFIDENCE_ECE,
     HIDDEN_RECALL,
     HIDDEN_RECALL_OF_5,
+    MATCH_IOU,
     confidence_calibration,
     recall_within,
 )
 from desp.predictor.box_fusion import pool_batch
 from desp.sets import SetBatch
 
-# Of an object that counts as hidden at most this share is visible.
+# An object counts as mostly hidden where at most this share of it is visible.
 MOSTLY_HIDDEN = 0.3
 
 
 @dataclass(frozen=True)
 class Detections:
-    """What is scored of M images: N slots each.
+    """Detections in M images, N slots each.
 
     Attributes:
         elements: in the units of the data.
-        confidence: by which all detections of all images are ranked.
+        confidence: ranks all detections of all images.
         detected: which slots are detections.
     """
 
@@ -38,7 +39,7 @@ class Detections:
 
     @classmethod
     def joined(cls, parts: Sequence["Detections"]) -> "Detections":
-        """Those of all parts, one after the other."""
+        """The detections of all parts, one part after another."""
         slots = max(part.detected.shape[1] for part in parts)
         return cls(*(torch.cat([_padded(getattr(part, name), slots) for part in parts]) for name in _FIELDS))
 
@@ -48,12 +49,12 @@ _FIELDS = ("elements", "confidence", "detected")
 
 @dataclass(frozen=True)
 class Predictions:
-    """What is scored.
+    """Detections by what they are made of.
 
     Attributes:
-        raw: of the first sample's output.
-        returned: of all samples pooled, see `majority_boxes`.
-        samples: all K samples of boxes, and which rows are there; None if there is one, or of states.
+        raw: from the raw output of the first sample.
+        returned: from all samples pooled, see `majority_boxes`.
+        samples: all K samples of boxes, and which rows are present; None for a single sample, and for states.
     """
 
     raw: Detections
@@ -73,7 +74,7 @@ def worth_of_samples(
     hidden = truth.mask & (visible <= MOSTLY_HIDDEN)
     recall = recall_within(samples, mask, truth.elements, hidden, truth.mask)
     pooled, confidence = pool_batch(samples, mask)
-    _, correct = match_boxes(pooled.elements, truth.elements, 0.5)
+    _, correct = match_boxes(pooled.elements, truth.elements, MATCH_IOU)
     error, bins = confidence_calibration(confidence[pooled.mask], correct[pooled.mask])
     scores = {HIDDEN_RECALL.name: recall[0], CONFIDENCE_ECE.name: error}
     if len(recall) >= 5:

@@ -19,8 +19,8 @@ from desp.tasks.scoring import EvaluationSetup
 class DigitsTask(ClassConditionalTask):
     """Score: the smaller Chamfer distance to one draw of each style, mean over tests and ten draws.
 
-    The number of points differs with the style, and both styles are right; so set sizes have no error here,
-    and the shares of the styles say whether both answers are found.
+    The number of points differs with the style, and both styles are right. So cardinalities are not scored, and
+    the shares of the styles tell whether both answers are found.
     """
 
     name = "digits"

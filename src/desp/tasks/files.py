@@ -28,13 +28,13 @@ from desp.settings import DataDescription, FilesSettings, Scaled, TrainingSettin
 from desp.tasks.base import Task, first_answers
 from desp.tasks.scoring import EvaluationSetup, Protocol, metrics_of
 
-# More examples than this are not read once more for a hint.
+# With more examples than this, `answers_hint` does not read them again.
 MOST_READ_AGAIN = 20_000
-# Predicted sets of a validation, and at most so many of an example.
+# Predicted sets in a validation, and the most for one example.
 VALIDATION_SETS = 400
 MOST_VALIDATION_SAMPLES = 16
-# At most so many elements are predicted in a validation, by fewer sets where sets are large; but at least
-# FEWEST_VALIDATED examples are used.
+# The most elements that are predicted in a validation: where sets are large, fewer sets are predicted, but for at
+# least FEWEST_VALIDATED examples.
 VALIDATION_ELEMENTS = 20_000
 FEWEST_VALIDATED = 20
 
@@ -46,11 +46,11 @@ SetKey = tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True)
 class AnswersHint:
-    """How many sets seem right for an input.
+    """Whether more than one set seems right for an input.
 
     Attributes:
-        inputs: how many come with more than one set.
-        differing: how many of these have different ones.
+        inputs: number of inputs with more than one set.
+        differing: number of these whose sets differ.
     """
 
     inputs: int
@@ -63,12 +63,12 @@ class AnswersHint:
 
     @property
     def text(self) -> str:
-        """What was found."""
+        """The numbers in words."""
         return f"of {self.inputs} inputs with more than one set, {self.differing} have sets that differ"
 
 
 class FilesTask(Task):
-    """Scores are those of `score_examples`, on the examples of a file that were kept apart."""
+    """A user's file. The default scores, of `score_examples`, on the examples that are held out."""
 
     name = "files"
 
@@ -126,7 +126,7 @@ class FilesTask(Task):
 
     @cached_property
     def groups(self) -> list[int]:
-        """For each example the first one of an equal input."""
+        """For each example the number of the first example with an equal input."""
         inputs = (x for x, _ in (self.whole.examples[index] for index in range(len(self.whole.examples))))
         return group_by_input(inputs, self.whole.input_kind, ordered=self.description.aligned)
 
@@ -136,7 +136,7 @@ class FilesTask(Task):
         return len(set(self.groups))
 
     def split_findings(self) -> list[str]:
-        """What a user should know of how the file was read and split before trusting scores."""
+        """Sentences on how the file was read and split that a user should know before trusting scores."""
         total, (test, validation, training) = len(self.whole.examples), self.parts
         found = list(self.whole.notes)
         if self.split == "inputs" and 1 < self.distinct_inputs < min(FEW_INPUTS, total):
@@ -154,7 +154,8 @@ class FilesTask(Task):
         return found
 
     def answers_hint(self) -> AnswersHint | None:
-        """What inputs that have more than one set say; None if there are none, or too many examples to read."""
+        """Whether inputs with more than one set have different ones; None if there are no such inputs, or too many
+        examples to read."""
         if len(self.whole.examples) > MOST_READ_AGAIN:
             return None
         of_input: dict[int, set[SetKey]] = {}
@@ -194,7 +195,7 @@ class FilesTask(Task):
         return replace(self.whole.description, input_kind=self.whole.input_kind, class_names=self._class_names())
 
     def _class_names(self) -> tuple[str, ...]:
-        """As described, else those beside the file, where they are as many as there are columns."""
+        """The names in the description, else in the file beside the data, if their number fits the columns."""
         described = self.whole.description
         sizes = [end - first for first, end in described.categories[:1]]
         found = described.class_names or class_names_beside(self.path)
@@ -207,11 +208,11 @@ class FilesTask(Task):
         return dataset_source(self.parts[2], shape, training, seed, accelerator)
 
     def training_examples(self) -> int:
-        """Those that are not held out."""
+        """The number of examples that are not held out."""
         return len(self.parts[2].examples)
 
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
-        """Those held out for scoring, all of them."""
+        """All examples that are held out for scoring."""
         del seed, protocol
         return self.parts[0].examples
 

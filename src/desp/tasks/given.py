@@ -21,7 +21,7 @@ from desp.tasks.scoring import Protocol, metrics_of
 
 
 class InMemoryTask(Task):
-    """Scores are those of `score_examples`, on the validation data of `fit`."""
+    """The data of a program. The default scores, of `score_examples`, on the validation data of `fit`."""
 
     name = "given"
 
@@ -32,7 +32,7 @@ class InMemoryTask(Task):
 
     @cached_property
     def description(self) -> DataDescription:
-        """What inputs and features are, as the saved predictor knows it."""
+        """What inputs and features are, from the saved predictor."""
         return read_shape(self.path.parent / "model").description
 
     @property
@@ -42,7 +42,7 @@ class InMemoryTask(Task):
 
     @cached_property
     def kept(self) -> DataFile:
-        """The examples in the run folder, few of all, so that their sets may all be empty."""
+        """The examples in the run folder; they are few, so all their sets may be empty."""
         description = replace(self.description, input_columns=())  # inputs are numbers already
         return read_data_file(self.path, description, all_may_be_empty=True)
 
@@ -65,7 +65,7 @@ class InMemoryTask(Task):
         )
 
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
-        """All that are kept and were not trained on."""
+        """All examples in the run folder, if they were not trained on."""
         del seed, protocol
         if not self.held_out:
             raise DataError(
@@ -76,18 +76,18 @@ class InMemoryTask(Task):
 
     @cached_property
     def axes(self) -> dict[str, Any]:
-        """Those of the examples that are kept, be they trained on or not."""
+        """As the examples in the run folder tell, whether they were trained on or not."""
         _, answers = self.kept.examples[0]
         return default_axes(answers[0].shape[1], self.kept.description.feature_columns)
 
     def shown_examples(self, seed: int) -> list[ShownExample]:
-        """The first that are kept, be they trained on or not."""
+        """The first examples in the run folder, whether they were trained on or not."""
         del seed
         part = "held-out" if self.held_out else "training"
         some = self.kept.examples[:SHOWN]
         return [shown_example(f"{part} example {number}", item) for number, item in enumerate(some, start=1)]
 
     def validation_batch(self, seed: int, count: int) -> Batch | None:
-        """Those that weights were chosen by, too."""
+        """The first held-out examples, by which the weights were chosen as well."""
         del seed
         return first_answers(self.kept.examples[:count]) if self.held_out else None

@@ -1,4 +1,4 @@
-"""What would be used of a file of one's own, and what in it looks wrong."""
+"""A user's data file: what would be used of it, and what looks wrong."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ SETS_AT_ONCE = 1000
 
 
 def inspect_file(settings: FilesSettings, seed: int = 0) -> dict[str, Any]:
-    """Facts of a data file, as JSON values; `findings` are sentences on what looks wrong.
+    """Facts about a data file, as JSON values; `findings` are sentences on what looks wrong.
 
     Args:
         settings: as `desp train custom` takes them.
@@ -59,7 +59,7 @@ def inspect_file(settings: FilesSettings, seed: int = 0) -> dict[str, Any]:
 
 
 class _Elements:
-    """The elements of all sets, some sets (n, D) at a time, as often as they are asked for."""
+    """The elements of all sets, in parts of `SETS_AT_ONCE` sets; can be iterated over repeatedly."""
 
     def __init__(self, data: DataFile) -> None:
         self.data = data
@@ -69,7 +69,7 @@ class _Elements:
             yield torch.cat(self.sets(first))
 
     def sets(self, first: int) -> list[Tensor]:
-        """Up to SETS_AT_ONCE sets, from number `first` on."""
+        """Up to `SETS_AT_ONCE` sets (n, D), from number `first` on."""
         return [self.data[index][1] for index in range(first, min(first + SETS_AT_ONCE, len(self.data)))]
 
 

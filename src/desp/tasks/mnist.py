@@ -62,7 +62,7 @@ class SetMnistTask(Task):
     def data(self) -> MnistData:
         """All sets; read when first needed, so that predicting does not need them.
 
-        A run that was trained on another machine names a folder that is not here; DESP_DATA may say where it is.
+        A run from another machine may name a folder that does not exist here; then DESP_DATA is used if it is set.
         """
         where = self.settings.data_dir
         elsewhere = bool(where) and not Path(where).expanduser().is_dir() and bool(os.environ.get("DESP_DATA"))
@@ -75,7 +75,7 @@ class SetMnistTask(Task):
         return self.data.checksum
 
     def shape(self, max_size: int | None, scaling: Scaled) -> tuple[DataShape, None]:
-        """As many rows as the largest set has points, 342 for MNIST; inputs are sets with presence."""
+        """Sets have as many rows as the largest one has points, 342 for MNIST; inputs are sets with presence."""
         del scaling
         size = self.data.test.points.shape[1]
         if max_size not in (None, size):
@@ -129,9 +129,9 @@ class SetMnistTask(Task):
         return float(chamfer_each(with_presence(setup.predictor, raw), x).double().mean())
 
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
-        """Distances and size errors, by `full` on the first 1,000 test digits and on all.
+        """Distances and size errors; the protocol `full` scores the first 1,000 test digits, and all of them.
 
-        Where another sampler than the predictor's own is tried, only the smaller number is scored.
+        Where a sampler other than the predictor's own is tried, only the smaller number is scored.
         """
         predictor, total = setup.predictor, len(self.data.test)
         counts = sorted({min(count or total, total) for count in setup.protocol.test_examples})
@@ -164,7 +164,7 @@ class SetMnistTask(Task):
         )
 
     def _named(self, scores: dict[int, dict[str, float]], mark: str = "") -> dict[str, float]:
-        """Metrics by how many were scored, with `mark`, and a suffix where these are not the first 1,000."""
+        """Scores by the names of metrics, with `mark`, and a suffix unless the first 1,000 are scored."""
         suffixes = {PUBLISHED_TESTS: "", len(self.data.test): "_all"}
         return {
             f"{name}{mark}{suffixes.get(count, f'_first{count}')}": value
@@ -175,8 +175,9 @@ class SetMnistTask(Task):
     def _sampled_again(
         self, setup: EvaluationSetup, code: Tensor, x: Tensor
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """Metrics of raw and returned sets from codes rounded to bfloat16: do they depend on the last bits? And of
-        single chains, where a prediction is made of several. Nothing where another sampler is tried.
+        """Metrics of raw and of returned sets, from codes rounded to bfloat16, which tell whether scores depend on
+        the last bits; and from single chains, where a prediction is made of several. Empty where another sampler
+        is tried.
 
         Whole batches of `CHAINS_AT_ONCE` are sampled again, so that the first `count` sets get the same noise.
         """
@@ -221,10 +222,9 @@ class SetMnistTask(Task):
 
 
 def with_presence(predictor: SetPredictor, raw: Tensor) -> Tensor:
-    """A sampler's raw output (B, N, C) in the data's units as (B, N, 3), the last column presence.
+    """A sampler's raw output (B, N, C) in the data's units as (B, N, 3), with presence as last column.
 
-    Where absence is written as zero vectors there is no such column: what `sets_from_tensor` reads from them takes
-    its place.
+    Where absence is written as zero vectors, presence is what `sets_from_tensor` reads from them.
     """
     features = predictor.shape.features
     elements = predictor.shape.scaling.unscale(raw[..., :features])

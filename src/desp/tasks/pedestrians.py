@@ -48,13 +48,13 @@ from desp.tasks.base import SHOWN, Paths, ShownExample, Task
 from desp.tasks.scoring import FULL, QUICK, Evaluation, EvaluationSetup, Protocol
 
 PREDICTIONS = 20
-# Standard deviation by which columns are divided that encoders shall not see.
+# Standard deviation by which columns are divided that encoders should not see.
 UNSEEN = 1e9
 # Standard deviation of each person's random turn in the baseline `constant-velocity-turned`, in degrees.
 TURN = 25.0
-# Displacements are scaled so that so many standard deviations on either side of 0 become [0, 1].
+# Displacements are scaled so that this many standard deviations on either side of 0 become [0, 1].
 DEVIATIONS = 2.0
-# Times 20 or 160 samples a multiple of `CHAINS_AT_ONCE`, to which batches of chains are filled up.
+# With 20 or 160 samples each, a multiple of `CHAINS_AT_ONCE`, to which batches of chains are filled up.
 WINDOWS_AT_ONCE = 50
 # Scores that need independent samples.
 OF_SAMPLES = ("score", ENERGY_SCORE.name)
@@ -106,7 +106,7 @@ class PedestriansTask(Task):
                 f"Windows have up to {self.data.max_size} people, but representation.max_size is {max_size}. "
                 "Leave it out."
             )
-        # Augmented as in training: with noise, the first positions are spread much wider. Of all people.
+        # Of all people, augmented as in training: noise spreads the first positions much wider.
         generator = make_generator("statistics of augmented windows")
         training = as_batch(
             augmented(self.data.training, generator, self.settings.largest_scale, self.settings.largest_noise)
@@ -126,7 +126,7 @@ class PedestriansTask(Task):
         )
         mean, deviation = x.mean(dim=0), x.std(dim=0, correction=0)
         mean[-1], deviation[-1] = 0.0, 1.0  # presence stays what it is
-        # Where somebody is says nothing of where they go, and differs between scenes: `futures` alone need it.
+        # A place tells nothing about the way onward, and differs between scenes: `futures` alone needs it.
         deviation[PLACE], deviation[HEADING] = UNSEEN, UNSEEN
         return shape, torch.stack([mean, deviation])
 
@@ -161,7 +161,7 @@ class PedestriansTask(Task):
         return [(x, (y,)) for x, y in zip(windows.x, windows.sets.to_ragged(), strict=True)]
 
     def shown_examples(self, seed: int) -> list[ShownExample]:
-        """Test windows with most people, each from another part of the recording."""
+        """For each of a few parts of the recording the test window with the most people."""
         del seed
         windows, count = self.data.test, len(self.data.test.x)
         parts = torch.arange(count).tensor_split(min(SHOWN, count))
@@ -206,20 +206,18 @@ class PedestriansTask(Task):
         return self.scores_of_samples(setup, examples)["energy_score"]
 
     def scores_of_samples(self, setup: EvaluationSetup, windows: Batch) -> dict[str, float]:
-        """All scores of twenty samples, as validation takes them."""
+        """All scores of twenty samples, with the random numbers of validation."""
         drawn, _ = self._draw(setup, windows.x, PREDICTIONS, "validation chains")
         return self._scores(drawn, windows)
 
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
-        """Scores of all test windows: raw, of twenty samples; returned, of twenty predictions that stand for all
-        that were drawn. `real_data` has the collisions of true paths alone: other scores compare with the truth.
+        """Scores of all test windows: raw, of twenty samples; returned, of twenty cluster centres of all samples.
+        `real_data` has only the collisions of true paths, as other scores compare with the truth.
 
-        The energy score is that of samples in both: it is proper for independent predictions alone, and centres
-        of clusters, which keep away from each other, would be rewarded for that."""
+        Both have the energy score of the samples. It is proper for independent predictions alone: centres of
+        clusters, which keep away from each other, would be rewarded for that."""
         windows = self.scored_windows(setup.protocol)
-        # What is deterministic gives the same answer every time.
-        same = (setup.sampler or setup.predictor.method_settings).deterministic
-        count = 1 if same else self.settings.drawn
+        count = setup.independent_samples(self.settings.drawn)
         drawn, energy = self._draw(setup, windows.x, count, "test chains")
         kept = min(PREDICTIONS, count)
         setup.tell("scoring", len(windows.x), len(windows.x))
@@ -259,9 +257,9 @@ class PedestriansTask(Task):
     def _draw(
         self, setup: EvaluationSetup, x: Tensor, samples: int, name: str
     ) -> tuple[Float[Tensor, "b k n 12 2"], float]:
-        """Positions of sampled predictions, on the CPU, zero where there is nobody; and their mean energy.
+        """Positions of sampled predictions, on the CPU, zero in absent rows; and their mean energy.
 
-        Windows of similar size are sampled together, without rows where nobody is: few windows are full."""
+        Windows of similar size are sampled together, without common absent rows: few windows are full."""
         predictor, x = setup.predictor, x.cpu()
         sizes = presence_mask(x).sum(dim=1)
         found, energies = torch.zeros(len(x), samples, x.shape[1], PREDICTED, 2), torch.zeros(len(x), samples)

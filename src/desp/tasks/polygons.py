@@ -86,7 +86,7 @@ class PolygonsTask(ClassConditionalTask):
 def _rotation_kuiper(sets: SetBatch, corners: int, wanted: int) -> float | None:
     """Kuiper's statistic of the rotations of `wanted` predictions with the right size; None if there are fewer.
 
-    The statistic depends on how many there are, so fewer would not compare.
+    The statistic depends on their number, so that a value for fewer would not compare.
     """
     right = sets.elements[sets.sizes == corners][:wanted, :corners]
     return None if len(right) < wanted else kuiper(polygon_rotation(right))

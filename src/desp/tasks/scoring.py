@@ -1,4 +1,4 @@
-"""How much is scored, and how any predictor is scored against examples that were kept apart.
+"""Protocols, which say how much is scored, and the default scores of a predictor on held-out examples.
 
 `score_examples` is the default of `Task.evaluate`.
 """
@@ -40,7 +40,7 @@ SETS_AT_ONCE = 500
 
 
 def metrics_of(aligned: bool) -> tuple[Metric, ...]:
-    """What `score_examples` measures; `aligned`: of outputs that are aligned with inputs."""
+    """The metrics of `score_examples`; `aligned`: outputs are aligned with inputs."""
     text = "Huber distance of elements to those of held-out sets"
     return (replace(METRICS[0], text=text), *METRICS[1:]) if aligned else METRICS
 
@@ -58,7 +58,7 @@ class Protocol:
         predictions_per_input: predictions for each input by which rotations and styles are measured, not those of
             ``--samples``; None for tasks that measure neither.
         sets_per_collection: true and predicted sets of one input that are compared as collections.
-        sets_per_collection_hungarian: the same for the Hungarian distance, solved on the host.
+        sets_per_collection_hungarian: the same for the Hungarian distance, which takes longer.
         calibration_examples: inputs with a true set that is ranked among predictions; ``desp tune`` compares
             samplers on so many too, of which own data have at most 200.
         validation_examples: examples of a validation, by which the best weights are kept.
@@ -84,10 +84,10 @@ class Evaluation:
         raw: metrics of the sampler's raw output, as the paper scores it.
         returned: metrics of sets made from it: absent elements removed, zero-padded again. CLEVR pools all samples
             of an image into one set; pedestrians have the centres of clusters of samples.
-        real_data: the same metrics for fresh real sets; what a perfect model would get.
+        real_data: the same metrics for fresh real sets: the scores of a perfect model.
         details: further numbers, such as statistics for each input.
         energy: mean energy of the predictions.
-        data: what was scored on, where that is not what `Task.data_label` says.
+        data: the data that were scored on, where `Task.data_label` does not tell.
         cases: single predictions beside their truth, for pictures.
     """
 
@@ -120,15 +120,14 @@ class EvaluationSetup:
     """What is scored, and on how much fresh test data.
 
     Attributes:
-        predictor: whose predictions.
+        predictor: the predictor to score.
         seed: of test data and chains.
-        samples: predictions an input, where metrics use several.
-        protocol: one of the task's.
-        sampler: another one than the predictor's own.
-        distance: by which collections of true and predicted sets are compared, where the task does that.
-        progress: told what is scored now, how many parts are done, and of how many, by tasks that say so.
-        keep: given the predictions that `score_examples` scores, so that whoever compares them with others need
-            not make them again.
+        samples: K, predictions for each input, for metrics that use several.
+        protocol: one of the task's protocols.
+        sampler: used in place of the predictor's own sampler.
+        distance: set distance for collections of true and predicted sets, where the task compares these.
+        progress: called with the part that is scored now, the number of parts done, and of all parts.
+        keep: called with the predictions that `score_examples` scores, for later comparisons.
     """
 
     predictor: SetPredictor
@@ -141,13 +140,17 @@ class EvaluationSetup:
     keep: Callable[[Predicted], None] | None = None
 
     def tell(self, what: str, done: int, of: int) -> None:
-        """Say what begins now, how many parts of the scoring are done, and of how many."""
+        """Report progress: the part that begins, the number of parts done, and of all parts."""
         if self.progress:
             self.progress(what, done, of)
 
+    def independent_samples(self, wanted: int) -> int:
+        """How many of `wanted` predictions for one input can differ: 1 where sampling is deterministic."""
+        return 1 if (self.sampler or self.predictor.method_settings).deterministic else wanted
+
     @property
     def collection_size(self) -> int:
-        """How many sets a collection has."""
+        """The number of sets in a collection."""
         by_assignment = self.distance == "hungarian"
         return self.protocol.sets_per_collection_hungarian if by_assignment else self.protocol.sets_per_collection
 
@@ -163,7 +166,7 @@ class EvaluationSetup:
             Their codes (B, ...), and the sampler's raw output (B K, N, C).
 
         Raises:
-            RunError: inputs of this task are others than those that the predictor was trained on.
+            RunError: inputs of this task have another shape than the predictor's training inputs.
         """
         predictor, codes, given = self.predictor, [], []
         for some in inputs:
@@ -196,9 +199,8 @@ def score_examples(setup: EvaluationSetup, examples: Sequence[Example]) -> Evalu
     """Distances to the nearest valid set, errors of the cardinality, and calibration.
 
     The distance is Chamfer's in scaled units, padding and presence included; where outputs are aligned with
-    inputs, that between predicted element i and true element i. With several valid sets of which the data hold
-    one, a prediction may be right and still far from it, so the distance of the nearest of K predictions stands
-    beside it.
+    inputs, it is between predicted element i and true element i. If several sets are valid and the data hold one
+    of them, a right prediction may be far from it; so the distance of the nearest of K predictions is scored too.
     """
     predictor, samples, answers = setup.predictor, setup.samples, list[tuple[Tensor, ...]]()
 
@@ -238,7 +240,7 @@ def score_examples(setup: EvaluationSetup, examples: Sequence[Example]) -> Evalu
 def _to_answers(
     predictor: SetPredictor, returned: SetBatch, answers: Sequence[Sequence[Tensor]], samples: int
 ) -> tuple[Tensor, Tensor]:
-    """(M, K) distances of predictions to the nearest valid set of each example, and which of them that is."""
+    """Distances (M, K) of predictions to the nearest valid set of each example, and the number of that set."""
     shape, between, each = predictor.shape, distance_function(predictor), []
     own = predictor.sets_to_tensor(returned)
     for number in range(max(map(len, answers))):
@@ -262,7 +264,7 @@ def _valid_set_recall(answers: Sequence[Sequence[Tensor]], nearest: Tensor) -> d
 
 
 def _calibration(setup: EvaluationSetup, some: Sequence[Example]) -> tuple[dict[str, float], dict[str, Any]]:
-    """Whether true sets, one of the valid ones of each example, could be predictions; nothing of too few."""
+    """Calibration scores, with a random valid set of each example as the truth; empty for too few examples."""
     if len(some) < MIN_CALIBRATION_EXAMPLES:
         return {}, {}
     chances = torch.rand(len(some), generator=make_generator(setup.seed, "valid answers")).tolist()
