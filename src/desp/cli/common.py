@@ -76,7 +76,7 @@ def console() -> Console:
 
 
 def _literal(**options: Any) -> Console:
-    """A console without rich's markup and emoji codes: names of features and files may have brackets and colons."""
+    """A console without rich's markup and emoji codes: names may have brackets and colons."""
     return Console(markup=False, emoji=False, **options)
 
 
