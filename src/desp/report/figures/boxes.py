@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from desp.errors import RunError
 from desp.extras import require
+from desp.report.figures.legend import draw_legend
 from desp.report.figures.points import Axes2D, Points, window
 from desp.report.figures.style import (
-    FRAME,
     INK,
     MUTED,
     PREDICTION,
     SAMPLES_RECOVERY_HINT,
     new_figure,
+    plain_frame,
     render,
     style,
 )
@@ -40,13 +41,12 @@ _PANEL, _IN_A_ROW = 3.2, 5
 _ROOM = 0.06
 
 
-def image_of(example: dict[str, Any]) -> Image | None:
-    """The image (height, width, 3) of an example in samples.json; None where there is none.
+def image_of(uri: Any) -> Image | None:
+    """The image (height, width, 3) in a data URI of samples.json; None for None.
 
     Raises:
         RunError: it cannot be read.
     """
-    uri = example.get("image")
     if uri is None:
         return None
     image_module = require("PIL.Image", "viz", "draw pictures")
@@ -142,11 +142,7 @@ def class_legend(figure: "Figure", used: Iterable[int], axes: Axes2D) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(edgecolor=class_colour(n), fill=False, label=class_name(n, axes)) for n in sorted(set(used))]
-    if handles:
-        lowest = min(panel.get_position().y0 for panel in figure.axes)
-        below = lowest - 0.3 / figure.get_figheight()
-        options: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, below), "borderaxespad": 0.0}
-        figure.legend(handles=handles, ncols=min(6, len(handles)), fontsize=8, **options)
+    draw_legend(figure, handles, gap=0.3)
 
 
 # -- a picture of one image ------------------------------------------------------------------------------
@@ -189,10 +185,7 @@ def box_picture(image: Image | None, panels: Sequence[BoxPanel], axes: Axes2D) -
 
 
 def _fill(place: "Axes", panel: BoxPanel, image: Image | None, view: Points, axes: Axes2D) -> None:
-    place.set_xticks([])
-    place.set_yticks([])
-    for spine in place.spines.values():
-        spine.set_color(FRAME)
+    plain_frame(place)
     place.set_xlim(view[0, 0], view[1, 0])
     place.set_ylim(view[1, 1], view[0, 1])
     draw_image(place, image, view)

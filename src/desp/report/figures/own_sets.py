@@ -9,15 +9,17 @@ import numpy as np
 from desp.comparison.features import Feature
 from desp.errors import RunError
 from desp.report.figures.boxes import Image, image_of
-from desp.report.figures.legend import draw_legend
+from desp.report.figures.legend import draw_colour_bar, draw_legend
 from desp.report.figures.panels import (
+    MARKERS,
     Layout,
     View,
+    class_colour,
+    colour_map,
     draw_input,
     draw_pair,
     draw_set,
     numbered_axes,
-    plain_frame,
 )
 from desp.report.figures.points import Points, as_points, window
 from desp.report.figures.style import (
@@ -29,6 +31,7 @@ from desp.report.figures.style import (
     TINT,
     TRUTH,
     new_figure,
+    plain_frame,
     render,
     style,
 )
@@ -117,8 +120,25 @@ def own_sets_picture(shown: dict[str, Any]) -> bytes:
     with style():
         figure = _draw_pairs(rows, view) if layout == "pairs" else _draw_sets(rows, view, layout)
         if layout == "plane":
-            draw_legend(figure, view)
+            _explain_colours(figure, view)
         return render(figure, dpi=140)
+
+
+def _explain_colours(figure: "Figure", view: View) -> None:
+    """Below all panels: which colour and marker a category has, or which numbers colours stand for."""
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import MaxNLocator
+
+    if view.categories:
+        handles = [
+            Line2D([], [], linestyle="", marker=MARKERS[n % len(MARKERS)], color=class_colour(n), label=name)
+            for n, name in enumerate(view.category_names)
+        ]
+        draw_legend(figure, handles, gap=0.42)
+    elif len(view.numbers) == 3:
+        feature = view.numbers[2]
+        limits = view.range_of(feature)
+        draw_colour_bar(figure, limits, colour_map(), feature.label, gap=0.52, ticks=MaxNLocator(4))
 
 
 def _row(example: dict[str, Any], names: Sequence[str]) -> _Row:
@@ -131,7 +151,7 @@ def _row(example: dict[str, Any], names: Sequence[str]) -> _Row:
     drawn = elements is not None or uri is not None
     return _Row(
         texts if drawn else texts + _input_texts(example.get("input"), names),
-        image_of({"image": uri}),
+        image_of(uri),
         None if elements is None else as_points(elements),
         [as_points(item) for item in example.get("truth") or []],
         [as_points(item.get("set") or []) for item in example.get("samples") or []],

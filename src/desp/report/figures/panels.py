@@ -9,7 +9,16 @@ import numpy as np
 from desp.comparison.features import Feature
 from desp.report.figures.boxes import Image
 from desp.report.figures.points import Points, outside
-from desp.report.figures.style import FRAME, INK, MUTED, PREDICTION, TRUTH
+from desp.report.figures.style import (
+    FRAME,
+    INK,
+    MUTED,
+    PREDICTION,
+    TRUTH,
+    note_empty,
+    note_outside,
+    plain_frame,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,14 +124,6 @@ class View:
         return pairs
 
 
-def plain_frame(axes: "Axes") -> None:
-    """A frame without numbers."""
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_color(FRAME)
-
-
 def draw_input(axes: "Axes", image: Image | None, elements: Points | None) -> None:
     """An input that is an image, or a set, of which the first two features are drawn."""
     if image is not None:
@@ -137,7 +138,7 @@ def draw_set(axes: "Axes", points: Points, colour: str, view: View, layout: Layo
     plain_frame(axes)
     _set_limits(axes, view, layout)
     if len(points) == 0:
-        _note(axes, "empty")
+        note_empty(axes)
         return
     numbers = view.numbers
     if layout == "line":
@@ -238,19 +239,10 @@ def _set_limits(axes: "Axes", view: View, layout: Layout) -> None:
         axes.set_xlim(0.4, None)
 
 
-def _note(axes: "Axes", text: str) -> None:
-    # A blank panel would look like a failure to draw.
-    middle: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "center"}
-    axes.text(0.5, 0.5, text, fontsize=8, color=MUTED, style="italic", **middle)
-
-
 def _count_hidden(axes: "Axes", points: Points, view: View, layout: Layout) -> None:
-    drawn = [feature.columns[0] for feature in view.numbers[: 2 if layout == "plane" else 1]]
-    if layout in ("profile", "counts") or not drawn:
-        return
-    if hidden := outside(points[:, drawn], view.limits[:, drawn]):
-        place: dict[str, Any] = {"transform": axes.transAxes, "ha": "right"}
-        axes.text(0.96, 0.04, f"{hidden} outside", fontsize=6.5, color=MUTED, **place)
+    if layout not in ("profile", "counts"):
+        drawn = [feature.columns[0] for feature in view.numbers[: 2 if layout == "plane" else 1]]
+        note_outside(axes, outside(points[:, drawn], view.limits[:, drawn]))
 
 
 def numbered_axes(axes: "Axes", view: View, layout: Layout, *, below: bool, beside: bool) -> None:
