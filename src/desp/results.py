@@ -14,7 +14,7 @@ from desp.recipes import Recipe, all_recipes, get_recipe, get_table
 from desp.recipes.registry import Scored
 from desp.run_lengths import training_facts
 from desp.settings import RunSettings
-from desp.storage import make_folder, read_object, write_json
+from desp.storage import read_object, write_json
 
 Row = dict[str, Any]
 
@@ -132,7 +132,6 @@ def write_baseline(folder: Path, result: dict[str, Any]) -> Path:
         result: `table`, `task`, `system`, `data`, `scores`, the `metrics` they are, and where they come from.
     """
     path = folder / BASELINES / f"{'-'.join(result[name] for name in ('table', 'task', 'system'))}.json"
-    make_folder(path.parent)
     write_json(path, result)
     return path
 

@@ -4,7 +4,7 @@ unknown, not zero. Nothing here loads torch."""
 from collections.abc import Iterable
 from typing import Any
 
-from desp.errors import SettingsError
+from desp.errors import DespError
 from desp.recipes import get_recipe
 from desp.settings import RunSettings, from_json, migrate_run
 
@@ -77,7 +77,7 @@ def _length(result: dict[str, Any]) -> str | None:
 def _epochs(result: dict[str, Any]) -> float | str | None:
     """As often as each example was drawn on average; None where every batch is new."""
     steps, batch = _training(result).get("steps"), _asked(result).get("batch_size")
-    task = _settings(result).task
+    task = (recorded_settings(result) or get_recipe(result["recipe"]).build()).task
     examples = _training(result).get("examples") or task.training_examples
     if examples is None and task.location is None and not task.own_data:
         return None
@@ -87,12 +87,12 @@ def _epochs(result: dict[str, Any]) -> float | str | None:
     return float(steps * batch * processes / examples)
 
 
-def _settings(result: dict[str, Any]) -> RunSettings:
-    """Those of the run; the recipe's where the file has none that can be read."""
+def recorded_settings(result: dict[str, Any]) -> RunSettings | None:
+    """The settings of the run that a result is of; None where the result has none that can be read."""
     try:
         return from_json(RunSettings, migrate_run(result["settings"]))
-    except (SettingsError, KeyError):
-        return get_recipe(result["recipe"]).build()
+    except (DespError, KeyError):
+        return None
 
 
 def _ended_by(result: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from desp.cli.common import bar, number, parse, show_table
 from desp.cli.compared import show_verdict
-from desp.cli.run_arguments import ScoreArguments
+from desp.cli.run_arguments import ScoreArguments, check_seeds
 from desp.comparison.rows import is_compared
 from desp.errors import SettingsError
 from desp.raw_and_returned import is_shown_twice
@@ -48,8 +48,7 @@ def run(arguments: list[str]) -> None:
     folder = options.folder()
     protocol = options.protocol_for(folder)
     own = folder.load_settings()[1]
-    if len(set(options.seed)) < len(options.seed):
-        raise SettingsError(f"--seed: numbers from 0 on, each once, got {' '.join(map(str, options.seed))}.")
+    check_seeds("--seed", options.seed)
     if options.record is not None and options.seed and options.seed[0] != own:
         raise SettingsError(f"--seed: results are recorded with the run's own seed first: --seed {own} ...")
     from desp.runs.evaluate import evaluate_run

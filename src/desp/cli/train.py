@@ -15,7 +15,7 @@ from desp.cli.train_seeds import SeveralSeeds, train_seeds
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.paths import resolved_path
 from desp.recipes import Recipe, all_recipes, get_recipe
-from desp.runs.folder import RunFolder
+from desp.runs.folder import RunFolder, resume_command
 from desp.settings import EnergySettings, FilesSettings, MethodSettings, RunSettings, Variant
 from desp.settings.own_data import ANSWERS, own_data_method
 
@@ -233,8 +233,7 @@ def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
         outcome = train_run(settings, seed, folder, resume=resume, callback=callback)
     except TrainingInterrupted as stop:
         leave_processes()
-        again = shlex.join(["desp", "train", settings.recipe, "--run", str(path), "--resume"])
-        raise TrainingInterrupted(f"{stop} The command: {again}") from stop
+        raise TrainingInterrupted(f"{stop} The command: {resume_command(settings.recipe, path)}") from stop
     # Not after other errors: they may be of one process alone, and leaving waits for all.
     leave_processes()
     if not main_process:

@@ -3,6 +3,7 @@
 Torch is loaded with the task or the predictor, not before: commands and reports look into folders without it.
 """
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -247,15 +248,14 @@ class RunFolder:
         settings, _ = self.load_settings()
         if not self.model.is_dir():
             raise RunError(
-                f"{self.path} has no trained model yet. Finish it: desp train {settings.recipe} "
-                f"--run {self.path} --resume"
+                f"{self.path} has no trained model yet. Finish it: {resume_command(settings.recipe, self.path)}"
             )
         try:  # wherever it was trained, it predicts on what this machine has
             return SetPredictor.from_pretrained(self.model, matmul_precision=settings.matmul_precision)
         except CheckpointError as error:
             raise CheckpointError(
                 f"The model of {self.path} cannot be read: {error} To make it again from the last checkpoint: "
-                f"desp train {settings.recipe} --run {self.path} --resume"
+                f"{resume_command(settings.recipe, self.path)}"
             ) from error
 
     def open(self, *, data: bool = True) -> LoadedRun:
@@ -295,6 +295,11 @@ class RunFolder:
             )
         # Older versions wrote the checksum as `data`.
         return {"data_fingerprint" if name == "data" else name: value for name, value in values.items()}
+
+
+def resume_command(recipe: str, path: Path) -> str:
+    """The command that goes on with the run in a folder."""
+    return shlex.join(["desp", "train", recipe, "--run", str(path), "--resume"])
 
 
 def recovery_hint(file: Path) -> str:
