@@ -26,12 +26,12 @@ class RunArguments:
     data."""
 
     def folder(self) -> RunFolder:
-        """The run folder; from now on it finds its data in `data_dir`, if that is given and holds the same data.
+        """The run folder. If `data_dir` is given and holds the same data, the run finds them there from now on.
 
         Raises:
             SettingsError: there is no such folder, or the run reads no dataset.
             DataError: the data are not there.
-            RunError: they are others than those the run was trained on.
+            RunError: the run was trained on other data.
         """
         folder = RunFolder(self.run)
         if self.data_dir is None:
@@ -113,8 +113,8 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
 
 
 def with_steps_given(settings: RunSettings, arguments: list[str]) -> RunSettings:
-    """The settings without `training.minutes` where the arguments give `--training.steps`: the two exclude each
-    other."""
+    """The settings without `training.minutes`, which excludes steps, where the arguments give
+    `--training.steps`."""
     steps = value_of("--training.steps", arguments)
     if steps is None or steps == "None":
         return settings
