@@ -1,4 +1,4 @@
-"""Predictions by several recipes: a thousand at once, or those of one image and of a hundred.
+"""Predictions by several recipes: a thousand at once, or for one image and for a hundred images.
 
 python benchmarks/predictions.py --device cuda --record results/bench
 """

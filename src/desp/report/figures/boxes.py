@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 Image = NDArray[np.uint8]
 
-# Okabe and Ito's colours without black and yellow, which few images show well; classes beyond begin anew. The
-# first three are off by one from those of the theme: replaced by it, two classes could become the same colour.
+# Okabe and Ito's colours without black and yellow, which few images show well; more classes begin anew. The first
+# three differ by one from colours of the theme: replaced by the theme's, two classes could get the same colour.
 CLASS_COLOURS = ("#d55e01", "#0072b3", "#009e74", "#cc79a7", "#e69f00", "#56b4e9")
 _URI = "data:image/png;base64,"
-# Of a picture: inches of a panel's longer side, and panels in a row.
+# Inches of a panel's longer side, and panels in a row of a picture.
 _PANEL, _IN_A_ROW = 3.2, 5
 # Share of a panel's height that a label needs.
 _ROOM = 0.06
@@ -81,7 +81,7 @@ def classes_of(points: Points, axes: Axes2D) -> list[int]:
 
 
 def class_colour(number: int) -> str:
-    """Of the rectangles of a class."""
+    """The colour of a class of boxes."""
     return CLASS_COLOURS[number % len(CLASS_COLOURS)]
 
 

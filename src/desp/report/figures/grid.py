@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Columns of true and of predicted sets.
+# Most columns of true and of predicted sets.
 _MOST_TRUTH, _MOST_PREDICTIONS = 3, 6
 _GAP = 0.28  # between groups of columns, as a share of a panel
 
@@ -101,7 +101,7 @@ def prediction_grid(samples: dict[str, Any], image_format: ImageFormat = "svg") 
 
 
 def _row_label(example: dict[str, Any]) -> str:
-    """What a row shows; of best, median and worst examples which of them it is."""
+    """The label of an example, below whether it is one of the best, median or worst."""
     label, group = str(example.get("label", "")), example.get("group")
     return f"{group}\n{label}" if group else label
 

@@ -40,19 +40,19 @@ from desp.report.numbers import short_number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Columns of true and of predicted sets, where each has a panel of its own.
+# Most columns of true and of predicted sets, where each set has a panel of its own.
 _MOST_TRUTH, _MOST_PREDICTIONS = 2, 4
-# Numbers of an element that pairs of them can show; more are drawn as a profile.
+# Elements of more numbers are drawn as profiles, not as pairs of features.
 _MOST_IN_PAIRS = 8
 # Numbers of an input beside its row.
 _MOST_INPUTS = 6
-# Inches: of panels, of what is written beside a row, and between panels.
+# Inches of panels, of the text beside a row, and between panels.
 _PANEL, _WIDE_PANEL, _TEXT, _GAP = 1.3, 1.9, 1.55, 0.16
 _BETWEEN_PAIRS, _WIDEST_PANEL, _PAGE = 0.5, 2.6, 8.6
 
 
 def layout_of(features: Sequence[Feature]) -> Layout:
-    """How sets are drawn so that every number is seen, and categories unless there are many numbers (profiles)."""
+    """The layout in which every number is seen, and categories too unless there are many numbers (profiles)."""
     numbers = sum(not feature.classes for feature in features)
     categories = len(features) - numbers
     if numbers <= 1:
@@ -215,7 +215,7 @@ def _draw_pairs(rows: list[_Row], view: View) -> "Figure":
 
 
 class _Grid:
-    """Panels with what is written, or drawn, of the input on their left.
+    """Panels in rows, with the input written or drawn on their left.
 
     Args:
         rows: examples.

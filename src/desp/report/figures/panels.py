@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 Layout = Literal["line", "counts", "strip", "plane", "pairs", "profile"]
 """How a set is drawn; which one depends on the number of its features."""
 
-# Of classes beside their colours, for those who do not see them; one less than there are colours, so that no two
-# classes have both the same.
+# Markers of classes, for who cannot tell their colours; one less than there are colours, so that no two classes
+# have both the same.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-# More combinations of categories are not told apart: the first category alone counts then.
+# With more combinations of categories, only the first category is told apart.
 _MOST_CATEGORIES = 14
-# Neither too light for white ground nor too dark for black; none of them follows the theme, in which two classes
-# could become the same colour.
+# Neither too light for white ground nor too dark for black. None is a colour of the theme: replaced by the
+# theme's, two classes could get the same colour.
 _COLOURS = ("#2b7bd6", "#b14fc0", "#ec7a2d")
 _CLASS_COLOURS = ("#d9640a", "#1f82c4", "#0aa37a", "#cc79a7", "#b58900", "#8a6fd1", "#7f8c8d", "#c0392b")
 _LONGEST_NAME = 14
@@ -61,7 +61,7 @@ class View:
 
     @classmethod
     def of(cls, features: Sequence[Feature], limits: Points, sets: Sequence[Points], raster: bool) -> "View":
-        """Of all sets that are drawn."""
+        """The view of all sets that are drawn."""
         most = max(map(len, sets), default=1)
         size = float(np.clip(160 / max(most, 1), 2.0, 22))
         for by_first in (False, True):
@@ -125,7 +125,7 @@ class View:
 
 
 def draw_input(axes: "Axes", image: Image | None, elements: Points | None) -> None:
-    """An input that is an image, or a set, of which the first two features are drawn."""
+    """An input that is an image, or a set, drawn by its first two features."""
     if image is not None:
         axes.imshow(image, interpolation="none", aspect="equal")
     elif elements is not None and len(elements):
@@ -190,12 +190,12 @@ def _plane(axes: "Axes", points: Points, colour: str, view: View) -> None:
 
 
 def class_colour(number: int) -> str:
-    """Of a class, by its number."""
+    """The colour of a class, by its number."""
     return _CLASS_COLOURS[number % len(_CLASS_COLOURS)]
 
 
 def colour_map() -> Any:
-    """Of a third feature: seen on white and on black ground."""
+    """The colours of a third feature, visible on white and on black ground."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("own", _COLOURS)
