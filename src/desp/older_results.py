@@ -1,8 +1,8 @@
 """Results, logs and summaries of older versions, under today's names: pure functions from dict to dict.
 
-Until schema 5 of settings, set-MNIST called today's `size_rmse_released` `size_rmse`, and today's `size_rmse`
-`size_rmse_pooled`; all tasks called `calibration_error` `calibration`. Other names changed later; the old ones
-mean nothing else today, so they are known without a schema.
+Until schema 5 of settings, `size_rmse` and `size_rmse_pooled` on set-MNIST meant today's `size_rmse_released` and
+`size_rmse`; `calibration` meant `calibration_error`. Other names changed later; the old ones mean nothing else
+today, so they are known without a schema.
 """
 
 import re

@@ -1,5 +1,4 @@
-"""Recorded results: one JSON file for each run, and the rows of tables made from them. Nothing here loads
-torch."""
+"""Recorded results: a JSON file for each run, and rows of tables made from them. Nothing here loads torch."""
 
 import re
 from pathlib import Path

@@ -198,7 +198,7 @@ def _mnist(options: _MnistArguments) -> None:
 
 
 def _print_sizes(data: "MnistData | ClevrData", examples: str, elements: str) -> None:
-    """How many examples the parts have, and how many elements a set has."""
+    """Print how many examples the parts have, and how many elements a set has."""
     parts = data.training, data.validation, data.test
     sizes = [size for part in parts for size in part.sizes.tolist()]
     training, validation, test = map(len, parts)

@@ -170,8 +170,8 @@ def _mlp(shared: _Shared, tell: Callable[[str, int, int], None]) -> SystemPredic
 
 
 def _one_answer(shared: _Shared, scores: dict[str, Scores]) -> bool:
-    """Whether one answer is right for an input: by sets of repeated inputs, else by how much predictions
-    differ."""
+    """Whether one answer is right for an input: not if the file names several; else by sets of repeated inputs;
+    else by how much predictions differ."""
     if shared.tests.valid_sets:
         return False
     apart = float(scores["random"].spread.mean())
