@@ -18,8 +18,8 @@ from desp.tasks.celeba import PREDICTIONS, CelebaTask, scores_by_ambiguity
 from desp.tasks.scoring import EvaluationSetup
 from desp.training.device import default_device
 
-# Of methods that know the probability of every answer: independent samples, and the most probable answers. Each
-# is tried with the methods that take it, beside the method's own: a tagger has independent samples and 1 only.
+# For methods that know the probability of every answer: None gives independent samples, numbers the most probable
+# answers. Each is tried with the methods that take it, beside the method's own; a tagger takes None and 1 alone.
 MIN_PROBABILITIES = (None, 0.03, 0.05, 0.07, 0.1)
 
 

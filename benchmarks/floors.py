@@ -71,9 +71,9 @@ def floor_rows(options: BenchOptions) -> list[Row]:
 def gradient_flops(energy: SetEnergy, batch: int, size: int, channels: int) -> int:
     """Floating-point operations that one energy with its gradient in the sets cannot do without.
 
-    A product of (R, I) with (I, O) has 2 R I O. Of the first layer only the elements' columns count, as the
-    share of the code stays the same over a chain. The last layer of E_DS and its triangular matrix make one
-    quadratic form, and energy and gradient share its one product.
+    A product of (R, I) with (I, O) has 2 R I O. In the first layer only the elements' columns count, as the part
+    of the code stays the same over a chain. The last layer of E_DS and its triangular matrix make one quadratic
+    form, and energy and gradient share its one product.
 
     Raises:
         SettingsError: an energy whose layers are not known here.

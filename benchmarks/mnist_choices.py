@@ -41,7 +41,7 @@ SHOWN = ("chamfer", "hungarian", "size_rmse_released", "size_rmse", "right_size"
 
 
 def validation_scores(folder: Path, digits: int = DIGITS, *, own_only: bool = False) -> dict[str, Any]:
-    """Settings, the scores of raw sets with each sampler, and those of the first one on digits at the border."""
+    """Settings, the scores of raw sets with each sampler, and of the first sampler on digits at the border."""
     run = RunFolder(folder).open()
     task, predictor = run.task, run.predictor
     if not isinstance(task, SetMnistTask):

@@ -22,7 +22,7 @@ from desp.training.device import default_device
 
 
 def scores_of_scenes(folder: Path) -> list[dict[str, Any]]:
-    """A row for each of the two scenes that a run left out: scores of its samples, and those of baselines."""
+    """A row for each of the two scenes that a run left out: scores of its samples, and of baselines."""
     run = RunFolder(folder).open()
     task = run.task
     if not isinstance(task, PedestriansTask) or task.settings.validation_scene is None:

@@ -1,4 +1,4 @@
-"""Predictions by several recipes: a thousand at once, or those of one image and of a hundred.
+"""Predictions by several recipes: a thousand at once, or for one image and for a hundred images.
 
 python benchmarks/predictions.py --device cuda --record results/bench
 """
@@ -8,7 +8,7 @@ from study import main
 
 from desp.benchmarks import BenchOptions, Row
 from desp.benchmarks.measure import OUR_PRECISION, make_row, measure
-from desp.benchmarks.recipes import make_predictor
+from desp.benchmarks.training import make_predictor
 from desp.precision import matmul_precision
 from desp.randomness import make_generator
 from desp.recipes import get_recipe

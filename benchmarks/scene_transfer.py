@@ -61,7 +61,6 @@ def main() -> None:
     result = measure_transfer(RunFolder(options.run), options.data_dir, options.samples, options.protocol)
     print(result["data"], {name: round(value, 4) for name, value in result["scores"]["returned"].items()})
     if options.record:
-        options.record.parent.mkdir(parents=True, exist_ok=True)
         write_json(options.record, result)
 
 

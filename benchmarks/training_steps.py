@@ -34,7 +34,7 @@ KERNELS_SHOWN = 12
 
 
 def step_row(settings: RunSettings, *, kernels: bool) -> dict[str, Any]:
-    """The time of a step: of each of some blocks of steps the mean, of these the median."""
+    """The time of a step: the median over blocks of steps of the mean in each."""
     device, task = default_device(settings.device), make_task(settings.task, 0)
     parts = settings.representation
     shape, statistics_of_inputs = task.shape(parts.max_size, parts.scaled)

@@ -42,10 +42,7 @@ def serve(tasks: Sequence[str], repeats: int) -> None:
         if case.task in tasks:
             engine = ChainEngine(case.build(device), "auto", **{expected: GRADIENTS_OF_A_TRAINING})
             sampler, noise = LangevinSampler(case.chain()), make_generator("noise", device=device)
-            chains[case.task] = (
-                engine,
-                (sampler, case.code(device), case.start(device), noise),
-            )
+            chains[case.task] = engine, (sampler, case.code(device), case.start(device), noise)
             engine.run(*chains[case.task][1])
     print("ready", flush=True)
     for line in sys.stdin:
@@ -69,7 +66,7 @@ def _clock() -> float:
 
 
 def _environment(source: Path) -> dict[str, str]:
-    """That of a process that imports the library from `source`."""
+    """The environment of a process that imports the library from `source`."""
     others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if Path(path).name != "src"]
     return os.environ | {"PYTHONPATH": os.pathsep.join([str(source.resolve()), *others])}
 

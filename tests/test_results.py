@@ -29,6 +29,14 @@ def by_metric(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 # -- rows ----------------------------------------------------------------------------------------------
 
 
+def test_rows_of_a_comparison_say_how_many_seeds_they_are_of() -> None:
+    system = {"energy_score": 0.5, "single_error": 0.7}
+    comparison = {"systems": {"desp": system, "knn": system}}
+    results = [made_up("custom", seed, 1.0, 1.0, comparison=comparison) for seed in (0, 1)]
+    compared = [row for row in rows_of(results) if row.get("compared")]
+    assert [(row["n"], row["runs"]) for row in compared] == [(2, 2)] * 4
+
+
 def test_the_papers_recipes_score_the_raw_output() -> None:
     rows = by_metric(rows_of([made_up("polygons-desp-paper", 0, raw=7e-5, returned=6e-5)]))
     assert rows.keys() == {"score", "score_returned", "size_rmse"}

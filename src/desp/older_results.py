@@ -1,8 +1,8 @@
 """Results, logs and summaries of older versions, under today's names: pure functions from dict to dict.
 
-Until schema 5 of settings, `size_rmse` of set-MNIST was what is `size_rmse_released` now, and `size_rmse_pooled`
-what is `size_rmse` on all tasks; `calibration` is `calibration_error` now. Other names changed later. Their old
-ones mean nothing else today, so that no schema is needed to know them.
+Until schema 5 of settings, `size_rmse` and `size_rmse_pooled` on set-MNIST meant today's `size_rmse_released` and
+`size_rmse`; `calibration` meant `calibration_error`. Other names changed later; the old ones mean nothing else
+today, so they are known without a schema.
 """
 
 import re
@@ -90,7 +90,7 @@ def migrate_benchmark(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _migrate_benchmarked(systems: dict[str, Any]) -> dict[str, Any]:
-    """What rows of a benchmark have beyond those of a comparison: paired differences, and how training went."""
+    """What only rows of the benchmark have, not of a comparison: paired differences, and how training went."""
     return {
         name: migrate_training(_with(row, minus_knn=lambda paired: _with_names(paired, _NAMES_OF_SYSTEM)))
         for name, row in systems.items()

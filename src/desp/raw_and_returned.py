@@ -8,28 +8,26 @@ from desp.recipes.registry import Scored
 
 
 def metrics_of(results: list[dict[str, Any]], output: Scored) -> list[str]:
-    """The metrics of raw output or of returned sets, the score first."""
+    """The metrics that raw output or returned sets have, the score first."""
     names = set().union(*(result["scores"].get(output, {}) for result in results))
     return sorted(names, key=lambda name: (name != "score", name))
 
 
 def real_data(results: list[dict[str, Any]], metric: str) -> float | None:
-    """What true sets get, averaged over the seeds that say it."""
+    """The metric of true sets as predictions, averaged over the seeds that have it."""
     known = [value for result in results if (value := result["real_data"].get(metric)) is not None]
     return statistics.fmean(known) if known else None
 
 
 def scores_of(results: list[dict[str, Any]], output: Scored, metric: str) -> list[float | None]:
-    """A metric of raw output or of returned sets, of each seed whose file has it; None: it could not be had.
-
-    Older files do not have all metrics.
-    """
+    """A metric of raw output or of returned sets, for each seed whose file has it (older files lack some); None:
+    the number is not finite."""
     all_scores = [result["scores"].get(output, {}) for result in results]
     return [scores[metric] for scores in all_scores if metric in scores]
 
 
 def raw_and_returned(results: list[dict[str, Any]], metric: str) -> dict[str, Any]:
-    """A metric of raw output and of returned sets; the mean over seeds of medians beside means, where they are."""
+    """A metric of raw output and of returned sets over seeds: means, intervals, and means of medians if known."""
     numbers: dict[str, Any] = {}
     outputs: tuple[Scored, ...] = ("raw", "returned")
     for output in outputs:

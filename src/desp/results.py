@@ -1,4 +1,4 @@
-"""Measured numbers: one JSON file a run, and the rows of tables made of them. Nothing here loads torch."""
+"""Recorded results: a JSON file for each run, and rows of tables made from them. Nothing here loads torch."""
 
 import re
 from pathlib import Path
@@ -14,15 +14,15 @@ from desp.recipes import Recipe, all_recipes, get_recipe, get_table
 from desp.recipes.registry import Scored
 from desp.run_lengths import training_facts
 from desp.settings import RunSettings
-from desp.storage import make_folder, read_object, write_json
+from desp.storage import read_object, write_json
 
 Row = dict[str, Any]
 
 # Written by `make test-gpu` into the same folder; not a result.
 GPU_TESTS = "gpu-tests.json"
-# The folder beside results for what needs no training, such as constant velocity: not of recipes.
+# The folder in a folder of results for baselines that need no training, such as constant velocity.
 BASELINES = "baselines"
-# By which protocol results are recorded.
+# The protocol of recorded results.
 RECORDED = "full"
 
 
@@ -30,18 +30,18 @@ RECORDED = "full"
 
 
 def data_slug(settings: RunSettings, found: str | None = None) -> str | None:
-    """The key `data_source` of results: which data, as part of a file's name; None if they are the recipe's.
+    """The key `data_source` of results: which data, as part of a file's name; None for the recipe's data.
 
     Args:
         settings: of the run.
-        found: the data's name, where the files tell it and not the settings.
+        found: the name of the data, where their files tell it and settings do not.
     """
     name, usual = found or settings.task.data_name, get_recipe(settings.recipe).build().task.data_name
     return None if name == usual else re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "other-data"
 
 
 def result_path(folder: Path, recipe: str, seed: int, data: str | None = None, variant: str | None = None) -> Path:
-    """Where the result of a recipe and seed lies, with other data or changed settings if they have a name."""
+    """The file of the result of a recipe and seed, with the names of other data and of changed settings."""
     return folder / f"{'-'.join(filter(None, (recipe, data, variant)))}-seed{seed}.json"
 
 
@@ -51,8 +51,8 @@ def check_recordable(
     """Refuse what would stand in a table under a false name.
 
     Raises:
-        RunError: less was scored than in other results; settings differ from the recipe's and have no name; or a
-            name that is of no use.
+        RunError: less was scored than in other results; settings differ from the recipe's and have no name; or the
+            name cannot be used.
     """
     if protocol != RECORDED:
         raise RunError(
@@ -105,7 +105,7 @@ def _identity(result: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def read_results(folder: Path) -> list[dict[str, Any]]:
-    """All results in `folder`, by name; those of older versions with today's names of metrics.
+    """All results in `folder`, sorted by file; results of older versions get today's names of metrics.
 
     Raises:
         RunError: a file is damaged or lacks what a result must have.
@@ -132,7 +132,6 @@ def write_baseline(folder: Path, result: dict[str, Any]) -> Path:
         result: `table`, `task`, `system`, `data`, `scores`, the `metrics` they are, and where they come from.
     """
     path = folder / BASELINES / f"{'-'.join(result[name] for name in ('table', 'task', 'system'))}.json"
-    make_folder(path.parent)
     write_json(path, result)
     return path
 
@@ -167,17 +166,17 @@ def read_baselines(folder: Path) -> list[Row]:
 
 
 def protocol_name(result: dict[str, Any]) -> str:
-    """By which protocol a result was scored. Before they had names, all were recorded with what is `full` now."""
+    """The protocol of a result. Before protocols had names, all results were recorded with what is `full` now."""
     protocol = result.get("protocol")
     return str(protocol["name"]) if isinstance(protocol, dict) else RECORDED
 
 
 def metric_facts(metric: str, described: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Unit and direction of a metric: as it is described, else as its name tells.
+    """Unit and direction of a metric, from its description in a result, else from its name.
 
     Args:
         metric: its key among the scores.
-        described: what a result says of its metrics; older ones say nothing.
+        described: what a result says about its metrics; older results say nothing.
     """
     if described and metric in described:
         return dict(described[metric]) | ({"direction": "near 0.5"} if "nearest_neighbour" in metric else {})
@@ -195,12 +194,12 @@ def metric_facts(metric: str, described: dict[str, Any] | None = None) -> dict[s
 def make_row(table: str | None, task: str, system: str, metric: str, **known: Any) -> Row:
     """A row of a table; what is not given was not measured.
 
-    `raw` is the mean over `n` seeds of the sampler's output, which the paper's numbers are of, `returned` that of
-    the sets a user gets, each with half of its 95 % interval and its median over predictions, where that is known.
-    `value` is one of the two. Where there is a value, `scored` is the recipe's, and `protocol` says whose way of
-    scoring that is (`paper` or `ours`, see `_row_protocol`; not what `--protocol` takes), both the same in all its
-    rows. A name ending in `_raw` or `_returned` says what a value is of;
-    a name without an ending is of `scored` sets, or, where those have no such metric, of the other ones.
+    `raw` is the mean over `n` seeds for the sampler's output, which the paper scores; `returned` is the mean for
+    the sets a user gets. Each has half of its 95 % interval, and its median over predictions where that is known.
+    `value` is one of the two: a metric ending in `_raw` or `_returned` says which; without an ending it is the one
+    that `scored` names, or the other one where that has no such metric. Where there is a value, all rows of a
+    recipe have its `scored`, and the same `protocol`: whose way of scoring that is (`paper` or `ours`, see
+    `_row_protocol`; not what `--protocol` takes).
     """
     facts = metric_facts(metric)
     return {
@@ -217,7 +216,7 @@ def make_row(table: str | None, task: str, system: str, metric: str, **known: An
         "value": None,
         "std": None,
         "ci95": None,
-        "n": len(known.get("seeds", ())),
+        "n": 0,
         "runs": 0,
         "raw": None,
         "raw_ci95": None,
@@ -239,7 +238,7 @@ def make_row(table: str | None, task: str, system: str, metric: str, **known: An
 
 
 def ablation_headings(ablation: dict[str, Any]) -> dict[str, str]:
-    """Names of an ablation's columns that say what each is of: the sampler's raw output, or returned sets."""
+    """Headings of an ablation's columns, which say what was scored: the sampler's raw output, or returned sets."""
     scored = ablation.get("scored", "raw")  # own data have returned scores alone
     of = {"score": scored, "hungarian": scored, "energy": "raw"}
     of |= {"score_returned": "returned", "size_rmse": "returned", "size_rmse_released": "returned"}
@@ -247,7 +246,7 @@ def ablation_headings(ablation: dict[str, Any]) -> dict[str, str]:
 
 
 def variant_of(result: dict[str, Any]) -> str | None:
-    """Which other data and settings a result has than its recipe; None if it has none."""
+    """The names of data and settings of a result that are not its recipe's; None if all are."""
     return ", ".join(filter(None, (result.get("data_source"), result.get("variant")))) or None
 
 
@@ -259,7 +258,8 @@ def recipe_label(row: Row) -> str:
 
 
 def metric_label(row: Row) -> str:
-    """How a list of rows names a metric: with the part of the examples it is of, if that is not the whole task."""
+    """How a list of rows names a metric: behind the part of the examples it is about, if that is not all of
+    them."""
     task = row["task"] if row["recipe"] is None else get_recipe(row["recipe"]).task
     return str(row["metric"]) if row["task"] == task else f"{row['task']}/{row['metric']}"
 
@@ -267,8 +267,8 @@ def metric_label(row: Row) -> str:
 def rows_of(results: list[dict[str, Any]]) -> list[Row]:
     """Table rows of the results of one recipe and variant, averaged over seeds.
 
-    Metrics are of the sampler's raw output, or of the sets that a user gets, as the recipe says; those of the
-    other of the two have the ending `_raw` or `_returned`, unless only they have the metric.
+    Metrics score the sampler's raw output or the sets that a user gets, as the recipe says; metrics of the other
+    one end in `_raw` or `_returned`, unless it alone has the metric.
     """
     if not results:
         return []
@@ -280,6 +280,7 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
         "scored": recipe.scored,
         "protocol": _row_protocol(recipe, results[0]),
         "seeds": [result["seed"] for result in results],
+        "n": len(results),
         "runs": len(results),
         **training_facts(results),
         "data": results[0].get("data"),
@@ -308,23 +309,22 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
 def _row_protocol(recipe: Recipe, result: dict[str, Any]) -> str:
     """Whose way of scoring a row follows: `paper`, raw output, as published; `ours`, the sets that a user gets.
 
-    What was not scored by the evaluation protocol `full` has the name of its own instead, such as `quick`. Such
-    results are not recorded, so that in tables there are `paper` and `ours` alone, and None in a published cell
-    that was not measured.
+    A result of another evaluation protocol than `full` has the name of that protocol instead, such as `quick`. It
+    is not recorded, so tables have `paper` and `ours` alone, and None in a published cell that was not measured.
     """
     name = protocol_name(result)
     return {"raw": "paper", "returned": "ours"}[recipe.scored] if name == RECORDED else name
 
 
 def _system(recipe: Recipe, result: dict[str, Any]) -> str:
-    """The recipe's; of own data the method, where the run has another one than the recipe."""
+    """The recipe's system; for own data the method, where the run has another one than the recipe."""
     kind = result.get("settings", {}).get("method", {}).get("kind")
     other = recipe.table is None and kind not in (None, recipe.build().method.kind)
     return str(kind) if other else recipe.system
 
 
 def _published(recipe: Recipe, task: str, metric: str, variant: str | None) -> float | None:
-    """Published numbers are of the recipe's own data and settings."""
+    """The published number; None for other data and settings than the recipe's own."""
     if recipe.table is None or variant is not None:
         return None
     return get_table(recipe.table).value(task, recipe.system, metric)

@@ -1,10 +1,10 @@
-"""How long recorded runs were trained, what ended them, how often they rolled back; what a file does not say is
-unknown, not zero. Nothing here loads torch."""
+"""How long recorded runs were trained, what ended training, how often they rolled back. What a file does not say
+is unknown, not zero. Nothing here loads torch."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from desp.errors import SettingsError
+from desp.errors import DespError
 from desp.recipes import get_recipe
 from desp.settings import RunSettings, from_json, migrate_run
 
@@ -14,12 +14,11 @@ _ENDINGS = {"converged": "convergence", "overfitted": "overfitting", "out of tim
 
 
 def training_facts(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """What rows tell of the training of one recipe's results, one for each seed.
+    """What rows say about the training of one recipe's results, one for each seed.
 
     Returns:
-        `steps` in words: how many, of how many where fewer were asked for than the recipe has, which were best;
-        `epochs`, a number a seed; `ended_by`; `rollbacks` of all seeds together; `commits`, and where they are
-        known from.
+        `steps` in words: how many, of how many if the recipe has more, and the best one; `epochs`, a number for
+        each seed; `ended_by`; `rollbacks` of all seeds together; `commits`, and how they are known.
     """
     texts = [text for result in results if (text := _length(result)) is not None]
     return {
@@ -32,7 +31,7 @@ def training_facts(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def epoch_words(row: dict[str, Any]) -> str:
-    """The epochs of all seeds; nothing where every batch is new."""
+    """The epochs of each seed; nothing where every batch is new."""
     return "; ".join(dict.fromkeys(_round(epochs) for epochs in row["epochs"] if epochs is not None))
 
 
@@ -41,7 +40,7 @@ def _round(epochs: float | str) -> str:
 
 
 def trained_words(row: dict[str, Any]) -> str:
-    """All of it in one cell of a table; nothing for what was not trained."""
+    """Steps, epochs, ending and roll-backs in one cell of a table; nothing for what was not trained."""
     if not row["steps"]:
         return ""
     epochs = epoch_words(row)
@@ -75,9 +74,9 @@ def _length(result: dict[str, Any]) -> str | None:
 
 
 def _epochs(result: dict[str, Any]) -> float | str | None:
-    """As often as each example was drawn on average; None where every batch is new."""
+    """How often each example was drawn on average; None where every batch is new."""
     steps, batch = _training(result).get("steps"), _asked(result).get("batch_size")
-    task = _settings(result).task
+    task = (recorded_settings(result) or get_recipe(result["recipe"]).build()).task
     examples = _training(result).get("examples") or task.training_examples
     if examples is None and task.location is None and not task.own_data:
         return None
@@ -87,12 +86,12 @@ def _epochs(result: dict[str, Any]) -> float | str | None:
     return float(steps * batch * processes / examples)
 
 
-def _settings(result: dict[str, Any]) -> RunSettings:
-    """Those of the run; the recipe's where the file has none that can be read."""
+def recorded_settings(result: dict[str, Any]) -> RunSettings | None:
+    """The settings of the run that a result is of; None where the result has none that can be read."""
     try:
         return from_json(RunSettings, migrate_run(result["settings"]))
-    except (SettingsError, KeyError):
-        return get_recipe(result["recipe"]).build()
+    except (DespError, KeyError):
+        return None
 
 
 def _ended_by(result: dict[str, Any]) -> str:
@@ -109,7 +108,7 @@ def _ended_by(result: dict[str, Any]) -> str:
 
 
 def _rollbacks(results: list[dict[str, Any]]) -> int | str:
-    """Of all seeds together; those that do not say how many are not taken for none."""
+    """The roll-backs of all seeds together; a seed that does not say how many is not taken for none."""
     counts = [_training(result).get("rollbacks") for result in results]
     known = [count for count in counts if count is not None]
     if len(known) == len(counts):

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,16 @@ def test_a_table_is_converted_trained_on_and_predicted_for(
         assert [len(sample["set"]) for sample in line["samples"]] == [len(item["input"])] * 3
         assert {round(row[0], 4) for sample in line["samples"] for row in sample["set"]} <= {0.0, 1.0}
     capsys.readouterr()
+
+
+def test_the_command_to_train_can_be_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("items.csv").write_text("set,label,x\na,1,2\na,0,3\n")
+    main(["data", "labels", "items.csv", "--output", "my items.jsonl"])
+    command = shlex.split(capsys.readouterr().out.split("To train: ")[1])
+    assert command[:7] == ["desp", "train", "custom", "--data", "my items.jsonl", "--run", "runs/my items"]
 
 
 def test_the_table_is_not_overwritten(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         calls.append(command)
         return 7 if command[1] == "digits-desp" else 0
 
-    monkeypatch.setattr("desp.runs.side_by_side.Children.call", call)
+    monkeypatch.setattr("desp.runs.side_by_side.Processes.call", call)
     return calls
 
 
@@ -339,7 +339,7 @@ def test_an_interrupted_table_goes_on(desp: Desp, monkeypatch: pytest.MonkeyPatc
         if step == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("desp.runs.side_by_side.Children.call", call)
+    monkeypatch.setattr("desp.runs.side_by_side.Processes.call", call)
     monkeypatch.setattr("desp.runs.side_by_side.ThreadPoolExecutor", Here)
     arguments = ("reproduce", "tiny", "--seeds", 0, "--no-ablate")
     with monkeypatch.context() as patch:
@@ -412,6 +412,11 @@ def test_what_children_say_is_kept_in_the_log_of_their_run(desp: Desp, interpret
     assert log.read_text().splitlines() == lines * 2  # nothing of an earlier try is lost
 
 
+def test_each_seed_is_named_once(desp: Desp) -> None:
+    """Two jobs would train in one folder."""
+    assert "--seeds: numbers from 0 on, each once, got 0 0" in desp("reproduce", "toy", "--seeds", 0, 0).message
+
+
 def test_three_seeds_unless_others_are_named(desp: Desp, commands: list[list[str]]) -> None:
     assert desp("reproduce", "toy", "--recipes", "polygons-desp", "--no-ablate").status == 0
     trained = [command[3:] for command in commands if command[0] == "train"]
@@ -451,7 +456,7 @@ def test_as_many_jobs_as_are_asked_for_run_at_once(desp: Desp, monkeypatch: pyte
             together[0] -= 1
         return 0
 
-    monkeypatch.setattr("desp.runs.side_by_side.Children.call", call)
+    monkeypatch.setattr("desp.runs.side_by_side.Processes.call", call)
     options = ["--seeds", 0, 1, "--no-ablate", "--recipes", "polygons-desp"]
     assert desp("reproduce", "toy", *options, *([] if jobs == 1 else ["--jobs", jobs])).status == 0
     assert most == [jobs]

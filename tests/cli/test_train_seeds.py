@@ -21,7 +21,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], Path | No
         calls.append((command, log))
         return 3 if command[-1] == "7" else 0
 
-    monkeypatch.setattr("desp.runs.side_by_side.Children.call", call)
+    monkeypatch.setattr("desp.runs.side_by_side.Processes.call", call)
     return calls
 
 
@@ -44,7 +44,7 @@ def told(desp: Desp, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         said.append(finished.message)
         return int(finished.status)
 
-    monkeypatch.setattr("desp.runs.side_by_side.Children.call", call)
+    monkeypatch.setattr("desp.runs.side_by_side.Processes.call", call)
     monkeypatch.setattr("desp.runs.side_by_side.ThreadPoolExecutor", Here)
     return said
 

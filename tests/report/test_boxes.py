@@ -78,6 +78,12 @@ def test_classes_have_colours_and_a_legend(drawn: list[Figure]) -> None:
     assert class_name(0, Axes2D()) == "class 1"
 
 
+def test_names_of_classes_are_no_formulas() -> None:
+    axes = CLASSES | {"classes": ["$\\cat$", "dog"]}
+    picture = prediction_grid(samples(axes, [[9.0, *BOX, 1, 0, 0]], []))
+    assert "$\\cat$" in picture.decode()
+
+
 def test_colours_of_classes_do_not_follow_the_theme() -> None:
     axes = AXES | {"boxes": [1, 5], "categories": [5, 11]}
     rows = [[9.0, *BOX, *(float(place == column) for column in range(6))] for place in range(6)]
@@ -98,8 +104,8 @@ def test_broken_images_are_named(text: str) -> None:
         RunError,
         match=r"An image in samples.json cannot be read .*Delete the file and run `desp report RUN` again",
     ):
-        image_of({"image": text})
-    assert image_of({}) is None
+        image_of(text)
+    assert image_of(None) is None
 
 
 def test_older_files_name_rows_otherwise() -> None:

@@ -212,7 +212,7 @@ def test_errors_of_features_are_in_their_units(make_run: MakeRun) -> None:
     assert "x (m)" in said
     assert "1.00 ± 0.1" in said
     assert "10% wrong" in said
-    assert "The error of x is 20% of that of random training sets" in said
+    assert "The error of x is 20% of the error of random training sets" in said
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from desp.benchmarks.chains import sampler_rows
 from desp.benchmarks.measure import BenchOptions, Row, write_record
-from desp.benchmarks.recipes import train_rows
+from desp.benchmarks.training import train_rows
 
 BENCHMARKS: dict[str, Callable[[BenchOptions], list[Row]]] = {"sampler": sampler_rows, "train": train_rows}
 

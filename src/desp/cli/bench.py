@@ -74,7 +74,7 @@ def run(arguments: list[str]) -> None:
         own_data.run(arguments[1:])
         return
     options = parse(_BenchArguments, arguments, "bench", EXAMPLES)
-    with _nothing_compiled_before():
+    with _empty_compile_cache():
         rows = _measured(options)
     if options.json:
         print(json.dumps(rows, indent=2))
@@ -108,8 +108,8 @@ def _measured(options: _BenchArguments) -> "list[Row]":
 
 
 @contextmanager
-def _nothing_compiled_before() -> Iterator[None]:
-    """An empty folder for what is compiled: what lies on this machine's disk already would flatter `compile_s`."""
+def _empty_compile_cache() -> Iterator[None]:
+    """An empty compilation cache: a filled one would make `compile_s` too small."""
     names = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
     before = {name: os.environ[name] for name in names if name in os.environ}
     with TemporaryDirectory() as folder:
@@ -129,7 +129,7 @@ def markdown(rows: "list[Row]") -> str:
 
 
 def _table(rows: "list[Row]") -> list[tuple[str, ...]]:
-    """Names of the fields that rows have, then the fields of each row."""
+    """The names of known fields, then each row's values as text."""
     rows = [{RENAMED.get(name, name): value for name, value in row.items()} for row in rows]
     names = tuple(name for name in FIELDS if any(row.get(name) is not None for row in rows))
     return [names, *(tuple(_cell(row.get(name), name in RATIOS) for name in names) for row in rows)]

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 T = TypeVar("T")
 
@@ -64,13 +66,18 @@ def show_table(
     for row in rows:
         table.add_row(*row)
     out = console()
-    (out if out.width >= needed else Console(width=needed)).print(table)
+    (out if out.width >= needed else _literal(width=needed)).print(table)
 
 
 def console() -> Console:
     """Standard output; wide where it is not a terminal, so that tables stay whole in files and pipes."""
-    plain = Console()
-    return plain if plain.is_terminal else Console(width=200)
+    plain = _literal()
+    return plain if plain.is_terminal else _literal(width=200)
+
+
+def _literal(**options: Any) -> Console:
+    """A console without rich's markup and emoji codes: names may have brackets and colons."""
+    return Console(markup=False, emoji=False, **options)
 
 
 def number(value: Any) -> str:
@@ -82,35 +89,35 @@ def number(value: Any) -> str:
 
 @contextmanager
 def busy(text: str) -> Iterator[Callable[[str], None]]:
-    """Show what takes long: as a spinner on a terminal, else as a line, so that a log does not look stuck.
+    """Show that something takes long: a spinner on a terminal, else a line, so that a log does not look stuck.
 
-    What is yielded shows how far it is, in place of the text, or as another line.
+    Yields a function that replaces the text of the spinner, or prints another line.
     """
-    out = Console(stderr=True)
+    out = _literal(stderr=True)
     if not out.is_terminal:
         out.print(f"{text} ...")
         yield out.print
         return
-    with out.status(text) as status:
-        yield status.update
+    with out.status(Text(text)) as status:
+        yield lambda words: status.update(Text(words))
 
 
 @contextmanager
 def bar(text: str = "") -> Iterator[Callable[[str, int, int | None], None]]:
-    """A bar on standard error that vanishes when it is done; elsewhere than on a terminal, a line for each name.
+    """A progress bar on standard error that vanishes at the end; where that is no terminal, a line for each name.
 
-    What is yielded is told a name, how much is done, and of how much; `text` is shown before that.
+    Yields a function of a name, how much is done, and of how much; `text` is shown until it is called.
     """
     from rich.progress import Progress
 
-    out, names = Console(stderr=True), {""}
+    out, names = _literal(stderr=True), {""}
     if not out.is_terminal and text:
         out.print(f"{text} ...")
     with Progress(console=out, transient=True, disable=not out.is_terminal) as progress:
-        shown = progress.add_task(text, total=None)
+        shown = progress.add_task(escape(text), total=None)
 
         def tell(name: str, done: int, total: int | None) -> None:
-            progress.update(shown, description=name, completed=done, total=total)
+            progress.update(shown, description=escape(name), completed=done, total=total)
             if not out.is_terminal and name not in names:
                 names.add(name)
                 out.print(f"{name} ...")

@@ -51,7 +51,7 @@ def _show_features(comparison: dict[str, Any]) -> None:
     systems = comparison["systems"]
     features = [Feature.from_json(item) for item in comparison["features"]]
     rows = [
-        (feature.label, *(feature_error(row["feature_errors"][place], feature) for row in systems.values()))
+        (feature.label, *(_feature_error(row["feature_errors"][place], feature) for row in systems.values()))
         for place, feature in enumerate(features)
     ]
     title = (
@@ -60,8 +60,8 @@ def _show_features(comparison: dict[str, Any]) -> None:
     show_table(title, ("feature", *(SYSTEMS[name] for name in systems)), rows)
 
 
-def feature_error(error: dict[str, Any], feature: Feature) -> str:
-    """The error of a feature, ± two standard errors; of a category the share that is wrong, without ±."""
+def _feature_error(error: dict[str, Any], feature: Feature) -> str:
+    """The error of a feature, ± two standard errors; for a category the share that is wrong, without ±."""
     if error["mean"] is None:
         return "-"
     return share(error["mean"]) if feature.classes else _interval(error["mean"], error["se"])

@@ -16,7 +16,8 @@ from desp.paths import check_regular
 from desp.settings import Device, FilesSettings, MnistDataset
 
 if TYPE_CHECKING:
-    from desp.data.box_annotations import BoxAnnotations
+    from desp.data.clevr import ClevrData
+    from desp.data.mnist import MnistData
 
 EXAMPLES = """  desp data mnist --data-dir ~/data
   desp data mnist --data-dir ~/data --no-download
@@ -53,8 +54,8 @@ class _MnistArguments:
 class _ClevrArguments:
     """Check CLEVR and decode its images once.
 
-    Expected is the official layout, images/{train,val} and scenes. It is downloaded by hand, as it takes 18 GB.
-    Images are kept as 128 x 128 bytes in a folder beside them, 4.2 GB for all; an interrupted run resumes.
+    Download it by hand, as it takes 18 GB, and keep the official layout, images/{train,val} and scenes. Images are
+    kept as 128 x 128 bytes in a folder beside them, 4.2 GB for all; an interrupted run resumes.
     """
 
     data_dir: Path | None = None
@@ -66,10 +67,10 @@ class _ClevrArguments:
 class _CelebaArguments:
     """Check CelebA, decode its images once, and make features of the faces.
 
-    Expected is the official layout, img_align_celeba, list_attr_celeba.txt and list_eval_partition.txt, with all
-    images or any of them. It is downloaded by hand, for non-commercial research. Faces are kept as 96 x 96 bytes
-    in a folder beside them, 5.6 GB for all. A ResNet-34 is trained to predict their attributes, best on a GPU;
-    what it computes of each face is kept, 0.7 GB for all (0.2 GB with --views 1). An interrupted run resumes.
+    Download it by hand, for non-commercial research, and keep the official layout, img_align_celeba,
+    list_attr_celeba.txt and list_eval_partition.txt, with all images or any of them. Faces are kept as 96 x 96
+    bytes in a folder beside them, 5.6 GB for all. A ResNet-34 is trained to predict their attributes, best on a
+    GPU; its features of each face are kept, 0.7 GB for all (0.2 GB with --views 1). An interrupted run resumes.
 
     Example: desp data celeba --data-dir ~/data
     """
@@ -114,16 +115,16 @@ class _LabelsArguments:
     output: Path
     """JSON lines file to write."""
     set_column: str = "set"
-    """Which set an item is in."""
+    """Name of the column that says which set an item is in."""
     label_columns: tuple[str, ...] = ("label",)
-    """Labels, one column for each valid answer; sets with fewer answers leave the others empty."""
+    """Names of the columns of labels, one for each valid answer; where a set has fewer, the others are empty."""
 
 
 @dataclass(frozen=True)
 class _InspectArguments:
-    """Tell what would be used of a file of your own, and what in it looks wrong.
+    """Tell what training would use of a file of your own, and what in it looks wrong.
 
-    Nothing is trained or written. Settings are those of `desp train custom`; PATH is the file.
+    Nothing is trained or written. The settings --task.* are the same as for `desp train custom`.
     """
 
     data: Annotated[Path, tyro.conf.Positional]
@@ -193,11 +194,17 @@ def _mnist(options: _MnistArguments) -> None:
     data = load_mnist(options.dataset, options.data_dir)
     folder = files_folder(options.dataset, options.data_dir)
     print(f"{folder}: all files are there, and their checksums are right")
-    sizes = [size for part in (data.training, data.validation, data.test) for size in part.sizes.tolist()]
+    _print_sizes(data, "sets", "points")
+
+
+def _print_sizes(data: "MnistData | ClevrData", examples: str, elements: str) -> None:
+    """Print how many examples the parts have, and how many elements a set has."""
+    parts = data.training, data.validation, data.test
+    sizes = [size for part in parts for size in part.sizes.tolist()]
+    training, validation, test = map(len, parts)
     print(
-        f"{len(data.training)} sets for training, {len(data.validation)} for validation, "
-        f"{len(data.test)} for test; "
-        f"{min(sizes)} to {max(sizes)} points, {sum(sizes) / len(sizes):.1f} on average"
+        f"{training} {examples} for training, {validation} for validation, {test} for test; "
+        f"{min(sizes)} to {max(sizes)} {elements}, {sum(sizes) / len(sizes):.1f} on average"
     )
 
 
@@ -210,13 +217,7 @@ def _clevr(options: _ClevrArguments) -> None:
     with bar() as tell:
         data = load_clevr(options.data_dir, tell)
     print(f"{data.folder}: {data.data_label}, images are cached")
-    parts = (data.training, data.validation, data.test)
-    sizes = [size for part in parts for size in part.sizes.tolist()]
-    print(
-        f"{len(data.training)} images for training, {len(data.validation)} for validation, "
-        f"{len(data.test)} for test; "
-        f"{min(sizes)} to {max(sizes)} objects, {sum(sizes) / len(sizes):.1f} on average"
-    )
+    _print_sizes(data, "images", "objects")
     for split, skips in data.skips.items():
         print(f"{split}: {skips.total} left out, {data.clipped[split]} boxes clipped to their image")
         for line in skips.lines():
@@ -267,23 +268,22 @@ def _boxes(options: _BoxesArguments) -> None:
     print(f"{annotations.skips.total} left out, {annotations.clipped} boxes clipped to their image")
     for line in annotations.skips.lines():
         print(f"  {line}")
-    squeezed = options.size is None and len(annotations.shapes()) > 1
-    if squeezed:
+    description, settings = annotations.description(), []
+    for name in ("boxes", "categories"):
+        for first, end in getattr(description, name):
+            settings += [f"--task.description.{name}", str(first), str(end)]
+    if options.size is None and len(annotations.shapes()) > 1:
+        settings += ["--task.image-size", str(SQUEEZED)]
         print(
             f"Images have {len(annotations.shapes())} different sizes; training resizes them to {SQUEEZED} x "
             f"{SQUEEZED}. --size {SQUEEZED} does that once."
         )
-    more = f" --task.image-size {SQUEEZED}" if squeezed else ""
-    print(f"To train: {_train_command(options.output, annotations)}{more}")
+    _print_train_command(options.output, settings)
 
 
-def _train_command(output: Path, annotations: "BoxAnnotations") -> str:
-    words = ["desp", "train", "custom", "--data", shlex.quote(str(output)), "--run", f"runs/{output.stem}"]
-    description = annotations.description()
-    for name in ("boxes", "categories"):
-        for first, end in getattr(description, name):
-            words += [f"--task.description.{name}", str(first), str(end)]
-    return " ".join(words)
+def _print_train_command(data: Path, settings: list[str]) -> None:
+    words = ["desp", "train", "custom", "--data", str(data), "--run", f"runs/{data.stem}", *settings]
+    print(f"To train: {shlex.join(words)}")
 
 
 # -- labels ----------------------------------------------------------------------------------------------
@@ -302,11 +302,8 @@ def _labels(options: _LabelsArguments) -> None:
     counts = f"{len(sizes)} sets of {min(sizes)} to {max(sizes)} items"
     print(f"{options.output}: {counts}, {several} with several answers")
     print(f"{len(table.features)} features: {', '.join(table.features)}")
-    words = ["desp", "train", "custom", "--data", shlex.quote(str(options.output))]
-    words += ["--run", f"runs/{options.output.stem}", "--task.description.aligned"]
-    exact = max(sizes) <= MOST_ELEMENTS
-    words += ["--use-method", "label-likelihood" if exact else "autoregressive-tagger"]
-    print(f"To train: {' '.join(words)}")
+    method = "label-likelihood" if max(sizes) <= MOST_ELEMENTS else "autoregressive-tagger"
+    _print_train_command(options.output, ["--task.description.aligned", "--use-method", method])
 
 
 # -- a file of one's own ---------------------------------------------------------------------------------

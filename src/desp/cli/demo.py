@@ -1,6 +1,7 @@
 """``desp demo``"""
 
 import math
+import shlex
 import shutil
 import sys
 from dataclasses import dataclass
@@ -52,12 +53,13 @@ def run(arguments: list[str]) -> None:
             return
         _show_score(options.run)
     report(options.run)
-    # Not installed in a place the shell looks at: show the path that was used.
-    desp = "desp" if shutil.which("desp") else sys.argv[0]
+    # Where the shell does not find `desp`, the path it was called by.
+    desp = "desp" if shutil.which("desp") else shlex.quote(sys.argv[0])
+    run = shlex.quote(str(options.run))
     print(
         "\nhow to go on:\n"
         f"  echo '{{\"input\": 5}}' > five.jsonl\n"
-        f"  {desp} predict {options.run} --input five.jsonl --samples 4 --output predicted.jsonl\n"
+        f"  {desp} predict {run} --input five.jsonl --samples 4 --output predicted.jsonl\n"
         f'  {desp} train custom --data FILE     your own sets: JSON lines {{"input": ..., "set": [[...]]}}\n'
         f"  {desp} recipes                      what can be trained by name"
     )
@@ -76,7 +78,7 @@ def _show_score(path: Path) -> None:
 
 
 def _percent(share: float) -> str:
-    """A share as people read it; what is not all of them never reads as 100 %."""
+    """A share in percent, rounded down: less than all never reads as 100 %."""
     return f"{math.floor(1000 * share + 1e-9) / 10:.1f} %"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from desp.cli.common import bar, number, parse, show_table
 from desp.cli.compared import show_verdict
-from desp.cli.run_arguments import ScoreArguments
+from desp.cli.run_arguments import ScoreArguments, check_seeds
 from desp.comparison.rows import is_compared
 from desp.errors import SettingsError
 from desp.raw_and_returned import is_shown_twice
@@ -29,17 +29,17 @@ class _EvaluateArguments(ScoreArguments):
     answer is right, with a verdict."""
 
     samples: int = 10
-    """K, predictions for each input. Own data, and tasks of plugins with the default scores: for all metrics but
-    calibration_error. CLEVR boxes and objects: how many are pooled into the returned set. Polygons, Digits,
-    set-MNIST, CelebA and pedestrians do not use it: there the protocol fixes the counts, on CelebA ten predictions
-    are scored, or the one answer of a deterministic method, and on pedestrians twenty
-    samples (raw), and the centres of twenty clusters of `task.drawn` samples (returned)."""
+    """K, predictions for each input. On own data, and tasks of plugins with the default scores, all metrics but
+    calibration_error use them. On CLEVR they are pooled into the returned set. Polygons, Digits, set-MNIST, CelebA
+    and pedestrians do not use this flag: the protocol fixes the counts. On CelebA ten predictions are scored, or
+    the one answer of a deterministic method; on pedestrians twenty samples (raw), and the centres of twenty
+    clusters of `task.drawn` samples (returned)."""
     distance: Distance = "chamfer"
     """Set distance of coverage, minimum_matching_distance and nearest_neighbour_accuracy."""
     seed: tuple[int, ...] = ()
-    """Seeds of chains, and of test data where they are drawn; the run's own if not given. Scores are those of the
-    first; of several, the scores of each and their spread are kept as well. With --record the first must be the
-    run's own."""
+    """Seeds of chains, and of test data where they are drawn; the run's own if not given. The first seed gives the
+    scores; with several, the scores of each seed and their spread are kept as well. With --record the first must
+    be the run's own."""
 
 
 def run(arguments: list[str]) -> None:
@@ -48,8 +48,7 @@ def run(arguments: list[str]) -> None:
     folder = options.folder()
     protocol = options.protocol_for(folder)
     own = folder.load_settings()[1]
-    if len(set(options.seed)) < len(options.seed):
-        raise SettingsError(f"--seed: numbers from 0 on, each once, got {' '.join(map(str, options.seed))}.")
+    check_seeds("--seed", options.seed)
     if options.record is not None and options.seed and options.seed[0] != own:
         raise SettingsError(f"--seed: results are recorded with the run's own seed first: --seed {own} ...")
     from desp.runs.evaluate import evaluate_run
@@ -72,7 +71,7 @@ def run(arguments: list[str]) -> None:
 
 
 def _spread_words(reseeded: dict[str, Any]) -> str:
-    """How much the score of one model differs between seeds of its chains."""
+    """How much the score of one model differs between seeds of prediction."""
     seeds = ", ".join(map(str, reseeded["seeds"]))
     texts = []
     for scoring, spread in reseeded["std"].items():
@@ -89,8 +88,7 @@ def shown_protocol(protocol: dict[str, Any]) -> str:
 
 
 def show_rows(title: str, rows: list[Row]) -> None:
-    """Print table rows for people: raw output beside the paper's number, returned sets in a column of their
-    own."""
+    """Print table rows: raw output beside the paper's number, returned sets in a column of their own."""
     first = ("recipe", "metric", "better", "paper")
     columns = (*first, "raw", "returned", "real data", "n", "training", "data")
     shown = [_cells(row) for row in rows if not is_shown_twice(row)]

@@ -73,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exits with status 2 after a user's mistake, 130 after Ctrl-C.
 
     Args:
-        arguments: those of the process if not given; only then Ctrl-C is handled for the whole process.
+        arguments: of the command line; None: the arguments of the process, and only then is Ctrl-C handled for
+            the whole process.
     """
     if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
@@ -96,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _end(message: str, status: int) -> NoReturn:
-    """End with a message; what cannot be printed any more, as standard output is full, is left out."""
+    """End with a message; output that a full or closed standard output does not take is lost."""
     _interrupt.received = True
     with suppress(OSError):  # whoever read it may be gone
         print(message, file=sys.stderr, flush=True)
@@ -109,7 +110,7 @@ def _end(message: str, status: int) -> NoReturn:
 
 
 def _importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported where a signal came."""
+    """Whether a module was being imported when a signal came."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True

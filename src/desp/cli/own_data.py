@@ -46,19 +46,18 @@ class _OwnDataArguments:
     problems: tuple[str, ...] = ()
     """Only these problems."""
     minutes: float = 3.0
-    """Minutes of training for desp on each problem, at most; where steps are given that would take longer, there
-    are fewer."""
+    """Minutes of training for desp on each problem, at most; --training.steps that would take longer are cut."""
     samples: int = 10
     """Predictions for each test example."""
     seed: int = 0
     """Seed of data, training and predictions."""
     record: Path | None = None
-    """Write one JSON file per problem into this folder; what it has of the same code and settings is not run
-    again."""
+    """Write one JSON file per problem into this folder; problems that it has already, by the same code and
+    settings, are not run again."""
     again: bool = False
-    """Run also what is recorded."""
+    """Also run problems that are recorded already."""
     variant: str | None = None
-    """A name for settings that are not the defaults; a part of the names of records."""
+    """A name for settings that are not the defaults; part of the names of the files."""
     json: bool = False
     """Print JSON."""
 

@@ -41,16 +41,16 @@ class _PredictArguments:
     """JSON lines with inputs, - for standard input; CSV, Parquet, Arrow or npz; or an image (png, jpg, jpeg, webp,
     bmp), where the run's inputs are images."""
     output: Path | None = None
-    """Where predictions go, as JSON lines, - for standard output; needed unless the input is an image. For an
-    image, by default IMAGE-predicted.jsonl in the current folder."""
+    """JSON lines file for the predictions, - for standard output; needed unless the input is an image, for which
+    it is IMAGE-predicted.jsonl in the current folder by default."""
     samples: int | None = None
     """Predictions for each input. If not given 1; with --best 40, but 1 for methods that give one answer."""
     best: bool = False
-    """One set for each input. Boxes, most confident first: where the method predicts p(n | x), the most probable
-    number of them; otherwise those that more than half of the samples agree on. Each has a `confidence`, the share
-    of samples that have the box (of a single sample: its presence). Other sets: the medoid: the sample nearest to
-    all others, among those of the most probable cardinality (where the method does not predict p(n | x), of the
-    most frequent one)."""
+    """One set for each input. Boxes, most confident first: as many as are most probable where the method predicts
+    p(n | x), otherwise the boxes that more than half of the samples agree on. Each has a `confidence`, the share
+    of samples that have the box (with a single sample: its presence). Other sets: the medoid, which is the sample
+    nearest to all others, among samples of the most probable cardinality (of the most frequent one where the
+    method does not predict p(n | x))."""
     draw: Path | None = None
     """Folder for pictures, one PNG for each input: boxes over the image, a panel for each sample; other sets as
     points by their position (`task.description.position`), else by their first two features, numbers before
@@ -89,7 +89,7 @@ def _default_output(inputs: Path) -> Path:
 
 
 def _output_options(options: _PredictArguments) -> dict[str, Any]:
-    """Whether one set is written for each input, and what draws pictures."""
+    """Arguments of `predict_file`: whether one set is written for each input, and the function that draws."""
     if options.draw is None:
         return {"best": options.best}
     from desp.extras import require

@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from desp.cli.common import parse
-from desp.cli.run_arguments import with_data_dir
+from desp.cli.run_arguments import check_seeds, with_data_dir
 from desp.errors import RunError, SettingsError
 from desp.paper.reproduce import Job, recipes_of
 from desp.recipes import get_recipe
@@ -31,10 +31,10 @@ EXAMPLES = """  desp reproduce toy
 class _ReproduceArguments:
     """Train, score and record every recipe of a table, for several seeds; scored by the protocol `full`.
 
-    Each run is a process of its own. What was begun is resumed, and what --results has is neither trained nor
-    recorded again, so the same command goes on after any interruption. A recipe and seed whose result or run is
-    there with other settings than the recipe has now is named and skipped, not trained anew. Several jobs share
-    one GPU best under CUDA's multi-process service (`nvidia-cuda-mps-control -d`).
+    Each run is a process of its own. Unfinished runs are resumed, and what --results has is neither trained nor
+    recorded again, so the same command goes on after any interruption. Where a result or run has other settings
+    than its recipe has now, it is named and skipped, not trained anew. Several jobs share one GPU best under
+    CUDA's multi-process service (`nvidia-cuda-mps-control -d`).
     """
 
     table: Annotated[str, tyro.conf.Positional]
@@ -66,16 +66,7 @@ def run(arguments: list[str]) -> None:
     """Reproduce a table."""
     options = parse(_ReproduceArguments, arguments, "reproduce", EXAMPLES)
     names = recipes_of(options.table, options.recipes)
-    if options.data_dir and not any(_reads_data(name) for name in names):
-        raise SettingsError(
-            f"--data-dir goes with tables of datasets; the data of '{options.table}' are generated."
-        )
-    if not options.seeds:
-        raise SettingsError("--seeds needs at least one number, e.g. --seeds 0 1 2.")
-    if options.jobs < 1:
-        raise SettingsError(f"--jobs must be at least 1, got {options.jobs}.")
-    if options.data_dir and options.generated:
-        raise SettingsError("--data-dir and --generated: data are read or generated. Leave one of them out.")
+    _check(options, names)
     job = partial(
         Job,
         runs=options.runs,
@@ -90,8 +81,11 @@ def run(arguments: list[str]) -> None:
         print(f"{item.recipe} seed {item.seed}: {problem}", flush=True)
     jobs = [item for item in jobs if item not in conflicts]
     left = [item for item in jobs if any(item.commands())]
-    for item in (item for item in jobs if item not in left):
-        print(f"{item.recipe} seed {item.seed}: already recorded in {options.results}; not run again", flush=True)
+    for item in jobs:
+        if item not in left:
+            print(
+                f"{item.recipe} seed {item.seed}: already recorded in {options.results}; not run again", flush=True
+            )
     make_folder(options.runs)
     failed: list[Job] = []
 
@@ -104,6 +98,20 @@ def run(arguments: list[str]) -> None:
         raise RunError(f"{len(failed)} of {len(left)} runs failed; see their logs. The same command goes on.")
     if conflicts:
         raise RunError(f"{len(conflicts)} of {len(conflicts) + len(jobs)} runs were left out, as said above.")
+
+
+def _check(options: _ReproduceArguments, recipes: list[str]) -> None:
+    if options.data_dir and not any(_reads_data(name) for name in recipes):
+        raise SettingsError(
+            f"--data-dir goes with tables of datasets; the data of '{options.table}' are generated."
+        )
+    if not options.seeds:
+        raise SettingsError("--seeds needs at least one number, e.g. --seeds 0 1 2.")
+    check_seeds("--seeds", options.seeds)
+    if options.jobs < 1:
+        raise SettingsError(f"--jobs must be at least 1, got {options.jobs}.")
+    if options.data_dir and options.generated:
+        raise SettingsError("--data-dir and --generated: data are read or generated. Leave one of them out.")
 
 
 def _conflicts(jobs: list[Job], same_code: bool) -> dict[Job, str]:
@@ -128,7 +136,7 @@ def _reads_data(recipe: str) -> bool:
 
 
 def _with_data(jobs: list[Job]) -> list[Job]:
-    """The jobs with the names of their data, which are looked for once, before every run would fail by itself.
+    """The jobs with the names of their data. Files are checked here, once: else every run would fail by itself.
 
     Raises:
         DataError: files are missing or damaged.
@@ -145,7 +153,7 @@ def _with_data(jobs: list[Job]) -> list[Job]:
 
 
 def _data_name(task: TaskSettings) -> str | None:
-    """What the files say they are, where the settings do not tell; they are looked at, and must be sound."""
+    """The name of the data, read from the files where settings do not tell it; damaged files are an error."""
     from desp.tasks import make_task
 
     made = make_task(task, seed=0)
@@ -154,7 +162,7 @@ def _data_name(task: TaskSettings) -> str | None:
 
 
 def _settings(job: Job) -> RunSettings:
-    """Those of a run that was begun, which remembers where its data are; else the recipe's."""
+    """The settings of the run folder, which remembers where its data are; if there is none, the recipe's."""
     if not (job.folder / "settings.json").exists():
         return job.settings()
     return RunFolder(job.folder).load_settings()[0]

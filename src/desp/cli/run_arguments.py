@@ -1,6 +1,7 @@
 """What commands that go on with a run take: its folder, where its dataset is, and how much is scored."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,12 +26,12 @@ class RunArguments:
     data."""
 
     def folder(self) -> RunFolder:
-        """The run folder; from now on it finds its data in `data_dir`, if that is given and holds the same data.
+        """The run folder. If `data_dir` is given and holds the same data, the run finds them there from now on.
 
         Raises:
             SettingsError: there is no such folder, or the run reads no dataset.
             DataError: the data are not there.
-            RunError: they are others than those the run was trained on.
+            RunError: the run was trained on other data.
         """
         folder = RunFolder(self.run)
         if self.data_dir is None:
@@ -88,7 +89,7 @@ class ScoreArguments(RunArguments):
 
 
 def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
-    """The settings with that folder of data, or else with the one they have, as an absolute path.
+    """The settings with `data_dir`, or else their own folder of data, as an absolute path.
 
     Raises:
         SettingsError: there is no such folder, or the task reads no dataset.
@@ -112,16 +113,26 @@ def with_data_dir(settings: RunSettings, data_dir: Path | None) -> RunSettings:
 
 
 def with_steps_given(settings: RunSettings, arguments: list[str]) -> RunSettings:
-    """The settings without `training.minutes` where the arguments give `--training.steps`: the two exclude each
-    other."""
+    """The settings without `training.minutes`, which excludes steps, where the arguments give
+    `--training.steps`."""
     steps = value_of("--training.steps", arguments)
     if steps is None or steps == "None":
         return settings
     return replace(settings, training=replace(settings.training, minutes=None))
 
 
+def check_seeds(flag: str, seeds: Sequence[int]) -> None:
+    """Check several seeds.
+
+    Raises:
+        SettingsError: one is below 0, or there twice.
+    """
+    if len(set(seeds)) < len(seeds) or any(seed < 0 for seed in seeds):
+        raise SettingsError(f"{flag}: numbers from 0 on, each once, got {' '.join(map(str, seeds))}.")
+
+
 def value_of(flag: str, arguments: list[str]) -> str | None:
-    """What follows a flag, or None. As tyro reads it: underscores are dashes, and the last one counts."""
+    """The value of a flag, or None. As tyro reads flags: underscores are dashes, and the last one counts."""
     found = None
     for index, argument in enumerate(arguments):
         name, _, value = argument.partition("=")

@@ -21,15 +21,15 @@ EXAMPLES = """  desp tables
 
 @dataclass(frozen=True)
 class _TablesArguments:
-    """The tables of results: the paper's number if there is one, ours, what true sets get, and length of training.
+    """The tables of results: the paper's number if there is one, ours, the score of true sets, length of training.
 
-    The column raw is of the sampler's padded output, as the paper scores; the column returned of the sets that a
-    user gets (on CLEVR of ten samples pooled, or the one answer of a deterministic method; on pedestrians of the
+    The column raw scores the sampler's padded output, as the paper does; the column returned scores the sets that
+    a user gets (on CLEVR ten samples pooled, or the one answer of a deterministic method; on pedestrians the
     centres of clusters of samples). Numbers are means over n seeds, ± the half-width of the 95 % confidence
     interval (Student's t), from two seeds on. All our numbers come from the files in the results folder. A dash:
     not measured, not published, or one of the seeds failed. Unknown: files of earlier development snapshots do not
-    say it; of epochs also where `training.elements_per_batch` is set. Recipes that belong to no table come last,
-    if they have results (not with --markdown).
+    say it; epochs are also unknown where `training.elements_per_batch` is set. Recipes that belong to no table
+    come last, if they have results (not with --markdown).
     """
 
     all: bool = False
@@ -38,7 +38,7 @@ class _TablesArguments:
     """Print JSON, with every metric."""
     markdown: bool = False
     """Print the measured part as markdown: the main metrics, as the README shows them; with --all, every metric
-    and how long each recipe was trained, as docs/results.md does. Behind the paper's numbers stands the ± that it
+    and how long each recipe was trained, as docs/results.md does. The paper's numbers have the ± that it
     prints."""
     only: tuple[str, ...] = ()
     """These tables alone: toy, mnist, clevr, celeba, pedestrians, or those of plugins; all if not given."""

@@ -15,7 +15,7 @@ from desp.cli.train_seeds import SeveralSeeds, train_seeds
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.paths import resolved_path
 from desp.recipes import Recipe, all_recipes, get_recipe
-from desp.runs.folder import RunFolder
+from desp.runs.folder import RunFolder, resume_command
 from desp.settings import EnergySettings, FilesSettings, MethodSettings, RunSettings, Variant
 from desp.settings.own_data import ANSWERS, own_data_method
 
@@ -67,8 +67,8 @@ class _TrainArguments:
     seed: int = 0
     """Seed of weights, noise and data."""
     seeds: tuple[int, ...] = ()
-    """Train once with each of these seeds, in folders RUN-seedN. With --resume, what was begun goes on, what is
-    finished stays, and the others begin."""
+    """Train once with each of these seeds, in folders RUN-seedN. With --resume, unfinished runs go on, finished
+    ones stay, and the others begin."""
     jobs: int = 1
     """With --seeds: how many at the same time, each in a process of its own, with its output in RUN-seedN.log."""
     streams: bool = False
@@ -117,7 +117,7 @@ def run(arguments: list[str]) -> None:
         return
     path = options.run or Path("runs") / f"{recipe.name}-seed{options.seed}"
     if options.resume:
-        # What is not given again is as it was when the run was begun.
+        # Settings that are not given again stay as they were when the run was begun.
         saved, seed = RunFolder(path).load_settings()
         varied = _with_variants(saved, arguments[1:])
         default = with_steps_given(varied, arguments[1:])
@@ -140,7 +140,8 @@ def run(arguments: list[str]) -> None:
 
 
 def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
-    """The recipe with the method and energy that flags name: found first, as they decide which settings there are.
+    """The recipe with the method and energy that flags name: these come first, as they decide which settings there
+    are.
 
     Raises:
         SettingsError: there is none of that name, or the method has no energy to choose.
@@ -172,7 +173,7 @@ def _with_answers(settings: RunSettings, answers: str, method: str | None) -> Ru
 
 
 def _answers_of(settings: RunSettings) -> str:
-    """What --answers would have been given for such a method."""
+    """The value of --answers that gives the method of these settings."""
     return "one" if getattr(settings.method.prediction_sampler, "cardinality", None) == "mode" else "several"
 
 
@@ -216,7 +217,8 @@ def _parse(recipe: Recipe, arguments: list[str], default: _TrainArguments) -> _T
 
 
 def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
-    """Train and keep predictions to look at; true in the process that goes on, the first of several."""
+    """Train, and keep predictions to look at; false in processes other than the first, which have nothing more to
+    do."""
     from accelerate.state import PartialState
 
     from desp.runs.evaluate import sample_run
@@ -233,8 +235,7 @@ def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
         outcome = train_run(settings, seed, folder, resume=resume, callback=callback)
     except TrainingInterrupted as stop:
         leave_processes()
-        again = shlex.join(["desp", "train", settings.recipe, "--run", str(path), "--resume"])
-        raise TrainingInterrupted(f"{stop} The command: {again}") from stop
+        raise TrainingInterrupted(f"{stop} The command: {resume_command(settings.recipe, path)}") from stop
     # Not after other errors: they may be of one process alone, and leaving waits for all.
     leave_processes()
     if not main_process:
@@ -276,7 +277,7 @@ def _ending(outcome: "TrainingOutcome") -> str:
 
 
 def _more_time(gain: float | None) -> str:
-    """What the second half of the steps says of more of them."""
+    """What the gain of the second half of the steps says about training longer."""
     advice = ". More may help: --minutes N, in another folder"
     if gain is None or not math.isfinite(gain):
         return advice
@@ -286,7 +287,7 @@ def _more_time(gain: float | None) -> str:
 
 
 def _answers_hint(path: Path) -> str | None:
-    """What the data say of how many sets are right, and the flag for it where the run could have another one."""
+    """How many sets are right for an input by the data, and the flag for it if the run has the other one."""
     from desp.tasks import make_task
     from desp.tasks.files import FilesTask
 
@@ -302,7 +303,7 @@ def _answers_hint(path: Path) -> str | None:
 
 
 def _finish_custom(path: Path) -> None:
-    """Own data have no table to look up, so the score and the page come at once."""
+    """Score and report at once: for own data there is no table to look a score up in."""
     from desp.cli.evaluate import run as evaluate
     from desp.cli.report import report
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from desp.cli.run_arguments import check_seeds
 from desp.errors import DespError, RunError, SettingsError, TrainingInterrupted
 from desp.paths import resolved_path
 from desp.runs.side_by_side import Threads, Work, run_side_by_side
@@ -25,8 +26,8 @@ class _Seed(Work):
     Attributes:
         recipe: its name.
         seed: of the run.
-        prefix: of the folder's name.
-        arguments: of all seeds.
+        prefix: RUN of the folder RUN-seedN.
+        arguments: what all seeds are trained with.
         alone: whether no other run is trained at the same time, so that its progress can be shown.
     """
 
@@ -38,7 +39,7 @@ class _Seed(Work):
 
     @property
     def folder(self) -> Path:
-        """RUN-seedN."""
+        """The folder RUN-seedN."""
         return self.prefix.with_name(f"{self.prefix.name}-seed{self.seed}")
 
     @property
@@ -48,11 +49,11 @@ class _Seed(Work):
 
     @property
     def begun(self) -> bool:
-        """Whether there is something to go on with."""
+        """Whether the run was begun, so that it can be resumed."""
         return (self.folder / "settings.json").exists()
 
     def commands(self) -> Iterator[list[str]]:
-        """One, also for a run that is finished: it checks that the run is the one that is asked for, and does what
+        """One command, for a finished run too: it checks that the run is the one that is asked for, and does what
         is left after training."""
         given = [item for item in self.arguments if item != "--resume" or self.begun]
         yield ["train", self.recipe, *given, "--run", str(self.folder), "--seed", str(self.seed)]
@@ -64,10 +65,10 @@ class SeveralSeeds:
 
     Attributes:
         recipe: its name.
-        arguments: all that were given after it.
+        arguments: all arguments after it.
         seeds: one run each.
         jobs: how many runs at the same time, in processes.
-        streams: all at the same time in threads of this process, on CUDA streams.
+        streams: whether all run at the same time in threads of this process, on CUDA streams.
         device: where to train.
     """
 
@@ -84,7 +85,7 @@ def train_seeds(several: SeveralSeeds, run: Path | None) -> None:
 
     Args:
         several: recipe, arguments and seeds.
-        run: what folders are named by, RUN-seedN; runs/RECIPE if None.
+        run: RUN of the folders RUN-seedN; runs/RECIPE if None.
 
     Raises:
         SettingsError: arguments that do not go together.
@@ -122,7 +123,7 @@ def train_seeds(several: SeveralSeeds, run: Path | None) -> None:
 
 
 def _run_here(command: list[str]) -> None:
-    """Train, and exit as a process would; what Ctrl-C does to this process stays as it is."""
+    """Train, and raise SystemExit where a process would exit; leaves the handling of Ctrl-C as it is."""
     from desp.cli.train import run
 
     try:
@@ -136,7 +137,7 @@ def _run_here(command: list[str]) -> None:
 
 
 def _named(run: Path) -> Path:
-    """A folder with a name, which `.` and `..` are not.
+    """The path of a folder by its name, also where it is given as `.` or `..`.
 
     Raises:
         SettingsError: it is the root, which has none.
@@ -148,17 +149,16 @@ def _named(run: Path) -> Path:
 
 
 def _check(arguments: Sequence[str], seeds: Sequence[int], jobs: int) -> None:
-    if not seeds and any(item.partition("=")[0] == "--seeds" for item in arguments):
-        raise SettingsError("--seeds needs at least one number, e.g. --seeds 0 1 2.")
     flags = [item.partition("=")[0] for item in arguments]
+    if not seeds and "--seeds" in flags:
+        raise SettingsError("--seeds needs at least one number, e.g. --seeds 0 1 2.")
     if not seeds:
         flag = "--streams" if "--streams" in flags else "--jobs"
         raise SettingsError(f"{flag} goes with several seeds: --seeds 0 1 2. Leave it out, or name them.")
     if "--streams" in flags and "--jobs" in flags:
         raise SettingsError("--streams trains all seeds at the same time, --jobs some. Leave one of them out.")
-    if len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise SettingsError(f"--seeds: numbers from 0 on, each once, got {' '.join(map(str, seeds))}.")
-    if any(item.partition("=")[0] == "--seed" for item in arguments):
+    check_seeds("--seeds", seeds)
+    if "--seed" in flags:
         raise SettingsError("--seed is one seed, --seeds are several. Leave one of them out.")
     if jobs < 1:
         raise SettingsError(f"--jobs must be at least 1, got {jobs}.")

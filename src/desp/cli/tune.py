@@ -17,11 +17,11 @@ EXAMPLES = """  desp tune runs/mine
 class _TuneArguments(RunArguments):
     """Choose the sampler of a trained run on validation data; predictions and scores use it from then on.
 
-    Varied are the fraction of stochastic steps S/T, the noise scale, the number of steps, momentum and, where
-    there are several, restarts; for denoising methods the number of noise levels and the churn; for methods of
-    labels `min_probability`. Minimised is the energy score (nearly a proper scoring rule, Gneiting & Raftery 2007;
-    not the model's energy): distance to the truth less half the distance among predictions; on set-MNIST the
-    Chamfer distance, on CLEVR one minus the mean AP, as one answer is right there, on CelebA one minus F1.
+    It varies the fraction of stochastic steps S/T, the noise scale, the number of steps, momentum and, where there
+    are several, restarts; for denoising methods the number of noise levels and the churn; for methods of labels
+    `min_probability`. It minimises the energy score (nearly a proper scoring rule, Gneiting & Raftery 2007; not
+    the model's energy): distance to the truth less half the distance among predictions. On set-MNIST it minimises
+    the Chamfer distance and on CLEVR one minus the mean AP, as one answer is right there, on CelebA one minus F1.
     """
 
     reset: bool = False

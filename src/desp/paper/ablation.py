@@ -15,7 +15,7 @@ from desp.settings import SCHEMA, to_json
 from desp.storage import write_json
 from desp.tasks import Evaluation, EvaluationSetup
 
-# Of an ablation's columns, those that have the name of a metric.
+# Columns of an ablation that are metrics.
 METRICS = ("score", "size_rmse", "size_rmse_released", "hungarian", "precision", "recall", "f1")
 
 
@@ -25,7 +25,7 @@ def ablate_run(
     protocol: str = "quick",
     on_ratio: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
-    """Score a run's predictor for several shares of stochastic steps; writes ``ablation.json``.
+    """Score a run's predictor for several fractions of stochastic steps; writes ``ablation.json``.
 
     Args:
         folder: a finished run.
@@ -44,7 +44,7 @@ def ablate_run(
         raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
     folder.check_data(task)
     counts = task.protocol(protocol)
-    rows: dict[int, dict[str, Any]] = {}  # by S: of a short chain, several shares may be the same steps
+    rows: dict[int, dict[str, Any]] = {}  # by S: in a short chain, several fractions may be the same steps
     real, data, scored = None, task.data_label, "raw"
     for ratio in ratios:
         # No restarts: the best of several would hide what noise does to a chain.
@@ -88,7 +88,8 @@ def _check_ratios(ratios: Sequence[float]) -> None:
 
 
 def _row(evaluation: Evaluation) -> dict[str, Any]:
-    """Score and Hungarian distance of raw output, where the task scores that; what each is of, headings say."""
+    """Score and Hungarian distance of raw output, or of returned sets where the task scores these alone; see
+    `ablation_headings`."""
     scores = evaluation.raw or evaluation.returned
     released = _metric_of_any_count(evaluation.returned, "size_rmse_released")
     over_all_sets = {"size_rmse": _metric_of_any_count(evaluation.returned, "size_rmse")}
@@ -103,7 +104,7 @@ def _row(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _metric_of_any_count(scores: dict[str, float], metric: str) -> float | None:
-    """A metric by its name, or as it is called where it was measured on fewer sets than the paper's table has."""
+    """A metric, also where it was measured on fewer sets than the paper's table has, as `NAME_first1000`."""
     return next(
         (value for name, value in scores.items() if name == metric or name.startswith(f"{metric}_first")), None
     )

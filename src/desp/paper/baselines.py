@@ -14,11 +14,11 @@ from desp.settings import (
     TSPNSettings,
 )
 
-# The released step is for the mean over the batch; an energy here is that of one sample.
+# The released step size 800 is for energies averaged over the batch; energies here are not.
 STEP_SIZE = 800 / BASELINE_BATCH_SIZE
-# The cardinality costs some nats and elements thousandths: added as they are, the encoder would learn
-# cardinalities alone, and every input of one cardinality would get the same set. With these weights, found by
-# trial, both are learned; TSPN's codes are standardised, so that their gradients are smaller.
+# The loss of the cardinality is some nats, the loss of elements thousandths: added without weights, the encoder
+# would learn cardinalities alone, and every input of one cardinality would get the same set. With these weights,
+# found by trial, both are learned; TSPN's codes are standardised, so that their gradients are smaller.
 CARDINALITY_WEIGHT, STANDARDISED_CARDINALITY_WEIGHT = 1e-3, 1e-2
 
 
@@ -37,10 +37,10 @@ def dspn(
     """DSPN (Zhang et al. 2019): ten steps down E_SE from a learned set; presence is descended too, and clamped
     to [0, 1].
 
-    The Chamfer distance is taken of all iterates, the Hungarian distance of the last one.
+    The loss is the Chamfer distance of all iterates, or the Hungarian distance of the last one.
 
     Args:
-        distance: what is minimised.
+        distance: the loss.
         energy: the set encoder, which also encodes inputs unless there is an encoder.
         encoder: h(x); None: inputs are sets like those to predict.
         representation_weight: of Huber(g(Y), h(x)) in the loss, which is zero where one encoder gives both.

@@ -25,10 +25,10 @@ LABELS = (-0.5, 0.5)
 BATCH_SIZE = 64
 # 30 epochs of 32,000 sets, each followed by a validation.
 STEPS, STEPS_OF_EPOCH, PATIENCE = 15_000, 500, 3
-# Standard deviation of noise on training features, in units of that of each feature; in our own recipe.
+# Noise on training features in our own recipe, in standard deviations of each feature.
 FEATURE_NOISE = 2.0
 
-# 512-256-128 with a sigmoid, on each face, presence as one more input; trained together with what uses it.
+# 512-256-128 with a sigmoid, on each face, presence as one more input; trained together with the method.
 _FACES = MLPEncoderSettings(hidden=256, out=128, layers=2, sigmoid=True)
 
 
@@ -77,7 +77,8 @@ def _published(name: str, method: MethodSettings) -> RunSettings:
 
 
 def _ours(name: str, method: MethodSettings, learning_rate: float) -> RunSettings:
-    """As long, with noise on features, warm-up, cosine decay and EMA; validated half as often, for speed."""
+    """As many steps as `_published`, with noise on features, warm-up, cosine decay and EMA; validated half as
+    often, for speed, and without patience."""
     training = TrainingSettings(steps=STEPS, batch_size=BATCH_SIZE, learning_rate=learning_rate, ema_decay=0.999)
     return _run(name, method, replace(training, validate_every=2 * STEPS_OF_EPOCH), FEATURE_NOISE)
 

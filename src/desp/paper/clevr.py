@@ -30,7 +30,7 @@ BATCH_SIZE = 100
 _IMAGES = ResNet34EncoderSettings(out=LATENT)
 # g of 5-512-512, divided by N; over pairs 10-512-512, divided by their number.
 _BOXES = SetEncoderEnergySettings(hidden=512, layers=2, latent=LATENT, divide_by_size=True)
-# DSPN draws all weights alike, those of ResNet-34 among them.
+# DSPN draws all weights alike, also the weights of ResNet-34.
 _DSPN_IMAGES = replace(_IMAGES, initialisation="xavier")
 _DSPN_BOXES = replace(_BOXES, pairs=True, negative_slope=0.0, initialisation="xavier")
 
@@ -55,9 +55,9 @@ def desp_method(pairs: bool) -> ContrastiveSettings:
 def desp_infonce_method() -> ContrastiveSettings:
     """DESP with E_SE and the relation network, made to learn from few images.
 
-    With the paper's settings the codes of images and those of their sets drift apart, to where the Huber distance
-    is linear and its gradient in the set hardly depends on the image; so the energy of real sets is
-    added to the loss (`real_energy_weight`).
+    With the paper's settings the codes of images and of their sets drift so far apart that the Huber distance is
+    linear and its gradient in the set hardly depends on the image; so the energy of real sets is added to the loss
+    (`real_energy_weight`).
     InfoNCE ties energies to images, and short chains from noisy real sets place the boxes. Prediction begins with
     more noise than training, so that chains get out of local minima. Some chains that start with much noise
     diverge and are masked; only where most do has training failed.
@@ -105,11 +105,11 @@ def tspn_method() -> TSPNSettings:
 
 # -- recipes -----------------------------------------------------------------------------------------------
 # Every system sees the same images with the same augmentation for about the same time. The paper's settings of
-# DESP train as published; all others in one way, at the better of two rates (3e-4 and 1e-3) by validation. C-DSPN
-# has that of DSPN with Chamfer.
+# DESP train as published; all others in one way, at the better of two learning rates (3e-4 and 1e-3) by
+# validation. C-DSPN has the rate of DSPN with Chamfer.
 
 _UNSCALED = RepresentationSettings(padding="presence", scaling="none")
-# Training images between two validations, by which the best weights are kept.
+# Training images between two validations.
 _IMAGES_BETWEEN = 64_000
 
 

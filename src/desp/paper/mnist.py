@@ -18,7 +18,7 @@ from desp.settings import (
 
 # 57,000 digits to train on: an epoch at batch 100, and one at batch 32.
 _EPOCH, _BASELINE_EPOCH = 570, 1782
-# The paper's: g of 3-256-256-64, not divided by N, for inputs and sets.
+# The paper's set encoder g of 3-256-256-64, not divided by N, for inputs and sets.
 _AUTO_ENCODER = SetEncoderEnergySettings(hidden=256, layers=3, latent=64, shared=True)
 _UNSCALED = RepresentationSettings(scaling="none")
 
@@ -94,7 +94,8 @@ def mnist_desp() -> RunSettings:
 
 
 def _baseline(name: str, method: MethodSettings, learning_rate: float = 1e-2, epochs: int = 10) -> RunSettings:
-    """Plain Adam for some epochs; the best one on validation digits is kept."""
+    """Plain Adam for some epochs, at 1e-2 for DSPN and C-DSPN and 1e-3 for TSPN; the epoch that is best on
+    validation digits is kept."""
     training = paper_training(learning_rate, epochs * _BASELINE_EPOCH)
     return RunSettings(
         recipe=name,

@@ -8,20 +8,21 @@ from typing import Any
 from desp.errors import DespError, SettingsError
 from desp.recipes import all_recipes, get_recipe, get_table
 from desp.results import result_path
+from desp.run_lengths import recorded_settings
 from desp.runs.folder import RunFolder, recipe_differences
 from desp.runs.side_by_side import Work
-from desp.settings import LangevinSettings, MethodSettings, RunSettings, from_json, migrate_run
+from desp.settings import LangevinSettings, MethodSettings, RunSettings
 from desp.storage import read_object
 
 
 def stochastic_sampler(method: MethodSettings) -> LangevinSettings | None:
-    """The sampler of predictions, where it has stochastic steps of which the share can be varied."""
+    """The sampler of predictions, where its fraction of stochastic steps can be varied; else None."""
     sampler = method.prediction_sampler
     return sampler if isinstance(sampler, LangevinSettings) else None
 
 
 def recipes_of(table: str, only: tuple[str, ...] = ()) -> list[str]:
-    """The names of a table's recipes, or those of them that are in `only`.
+    """The names of a table's recipes; of these only the ones in `only`, if it has any.
 
     Raises:
         SettingsError: there is no such table or recipe, or a recipe is not in the table.
@@ -33,7 +34,7 @@ def recipes_of(table: str, only: tuple[str, ...] = ()) -> list[str]:
     others = [name for name in only if get_recipe(name).name not in names]
     if others:
         raise SettingsError(f"Not in the table '{table}': {', '.join(others)}. `desp recipes` lists tables.")
-    return list(only) or names
+    return list(dict.fromkeys(only)) or names
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class Job(Work):
         seed: of the run.
         runs: folder for run folders.
         results: folder for recorded results.
-        data_dir: where the dataset is; None if there is none, or if it is where it usually is.
-        generated: whether data are generated that the recipe reads from files.
-        data: part of the names of results: which data, if not the recipe's own.
-        ablate: whether to vary the fraction of stochastic steps, where there are some.
+        data_dir: folder of the dataset; None for the usual one, and where there is no dataset.
+        generated: whether data that the recipe reads from files are generated instead.
+        data: which data, as part of the names of results; None for the recipe's own.
+        ablate: whether to vary the fraction of stochastic steps, if there are any.
     """
 
     recipe: str
@@ -66,7 +67,7 @@ class Job(Work):
         return self.runs / f"{self.recipe}{'-generated' if self.generated else ''}-seed{self.seed}"
 
     def settings(self) -> RunSettings:
-        """Of a run that begins.
+        """The settings of a new run.
 
         Raises:
             SettingsError: data cannot be generated.
@@ -129,7 +130,7 @@ class Job(Work):
 
 def _result_conflict(path: Path, commit: str | None) -> str | None:
     result = read_object(path, "Record it again, or remove it.")
-    settings = _recorded_settings(result)
+    settings = recorded_settings(result)
     changed = recipe_differences(settings) if settings else []
     return _problem(path, changed, result.get("training") or {}, commit, "--results")
 
@@ -147,11 +148,3 @@ def _problem(
 
 def _other(path: Path, what: str, flag: str) -> str:
     return f"{path} is of {what}. Name another folder with {flag}, or move it away"
-
-
-def _recorded_settings(result: dict[str, Any]) -> RunSettings | None:
-    """Those of a result; None where it has none that can be read."""
-    try:
-        return from_json(RunSettings, migrate_run(result["settings"]))
-    except (DespError, KeyError):
-        return None

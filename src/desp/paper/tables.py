@@ -92,7 +92,7 @@ def _run_cells(row: Row) -> tuple[str, ...]:
 
 
 def _name(row: Row) -> str:
-    """The recipe; what needs no training is of no recipe and no seed."""
+    """The recipe; the system of a baseline that needs no training."""
     recipe, _, variant = recipe_label(row).partition(" ")
     return str(row["system"]) if row["recipe"] is None else f"`{recipe}` {variant}".strip()
 
@@ -121,12 +121,12 @@ def _half_width(half: float | None) -> str:
 
 
 def _unit(value: float) -> str:
-    """As it stands behind a metric's name."""
+    """A unit behind the name of a metric."""
     if value == 0.01:
         return " (%)"
     return "" if value == 1 else f" ({value:.0e})".replace("e-0", "e-")
 
 
 def _short(value: float) -> str:
-    """Two decimals, one from 10 on; three significant digits below .1, where two decimals leave little."""
+    """Two decimals, one from 10 on; three significant digits below 0.1."""
     return f"{value:.3g}" if 0 < abs(value) < 0.1 else f"{value:.{1 if value >= 10 else 2}f}"

@@ -6,7 +6,7 @@ BASELINE_BATCH_SIZE = 32
 
 
 def paper_training(learning_rate: float, steps: int, batch_size: int = BASELINE_BATCH_SIZE) -> TrainingSettings:
-    """Plain Adam at a constant rate. On set-MNIST 1e-2 for DSPN and C-DSPN and 1e-3 for TSPN."""
+    """Plain Adam at a constant learning rate: no warm-up, no clipping, no EMA."""
     return TrainingSettings(
         steps=steps,
         batch_size=batch_size,

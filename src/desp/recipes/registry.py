@@ -21,11 +21,11 @@ class Recipe:
         name: what to type.
         build: makes the settings.
         table: the table it belongs to, such as one of the paper; None if to none.
-        task: its row group in tables: usually the task, of pedestrians the scene, and `all` for CelebA, beside
-            `ambiguous`.
+        task: its row group in tables: usually the task; for pedestrians the scene, for CelebA `all` (beside
+            `ambiguous`, a part of its examples).
         system: name of the method or baseline in tables, such as desp (the paper's name of `contrastive`) or
             denoising (`energy-denoising`).
-        scored: the table's number is that of the sampler's ``raw`` output, as in the paper, or of the ``returned``
+        scored: what the table's number scores: the sampler's ``raw`` output, as in the paper, or the ``returned``
             sets that are made from it, see `Evaluation`.
         expected: the score to expect, from recorded results of this length; None where there are none.
         minutes: training time, estimated from the time of a step on hardware that does nothing else; an upper
@@ -73,7 +73,7 @@ def recipe(
 
 
 def all_recipes() -> list[Recipe]:
-    """Every recipe, in the order of registration: this package's own, the paper's, then those of installed
+    """Every recipe, in the order of registration: this package's own, the paper's, then recipes of installed
     packages."""
     load_plugins()
     return list(_RECIPES.values())

@@ -17,10 +17,10 @@ class Table:
     Attributes:
         name: what recipes call it.
         title: what stands above it.
-        metrics: its columns; `paper` in `desp recipes --json` is the published number of the first, which need not
-            be `score`.
+        metrics: its columns; `paper` in `desp recipes --json` is the published number of the first one, which need
+            not be `score`.
         published: what others reported, unscaled (8.8e-5, not 8.8).
-        main_metrics: those of the columns that a short table has; all if there are none.
+        main_metrics: the columns of a short table; all if there are none.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Sets whose elements belong to those of their input, as tables."""
+"""Sets that are aligned with their inputs, as tables."""
 
 from html import escape
 from typing import Any
@@ -19,9 +19,14 @@ _MOST_PROBABLE = (
 def aligned_tables(
     examples: list[dict[str, Any]], same: bool, which: str = "", *, most_probable: bool = False
 ) -> str:
-    """A table for each input: its elements, each beside its own in the true and in the predicted sets; `same` if
-    all predictions are, `which` says in words what examples these are, `most_probable` if predictions are the
-    most probable answers and no draws."""
+    """A table for each input: its elements, each beside its outputs in the true and in the predicted sets.
+
+    Args:
+        examples: with `elements`, the rows of the input.
+        same: whether all predictions for an input are the same set.
+        which: a sentence on how examples were chosen.
+        most_probable: whether predictions are the most probable answers, and no draws.
+    """
     draws = "The method gives one answer." if same else _MOST_PROBABLE if most_probable else _DRAWS
     note = (
         "<p class='note'>One table for each input, one row for each of its elements: what is true of it, in all "

@@ -12,7 +12,7 @@ from desp.report.numbers import is_number
 
 # Coordinates become whole numbers from 0 to this across the window: finer than a screen shows.
 GRID = 1000
-# All examples together; at four characters a number this is at most about half a megabyte.
+# Numbers of all examples together; at four characters each this is at most about half a megabyte.
 _MOST_NUMBERS = 120_000
 
 
@@ -54,7 +54,7 @@ class _Places:
 
     Attributes:
         columns: one or two for a point, four for a box.
-        low, high: what each of them is at both ends of the window.
+        low, high: values of each column at both ends of the window.
         features: D; what comes behind is presence.
     """
 
@@ -65,7 +65,7 @@ class _Places:
 
     @classmethod
     def of(cls, axes: Axes2D, features: int, shown: int, view: Points) -> "_Places":
-        """Of points, by their first features, or of the corners of boxes, which share the window."""
+        """Points are drawn by their first features, boxes by their corners, which share the window."""
         if axes.boxes is None:
             return cls(list(range(shown)), view[0, :shown], view[1, :shown], features)
         return cls(list(range(*axes.boxes)), np.tile(view[0], 2), np.tile(view[1], 2), features)
@@ -91,7 +91,7 @@ def _flat(chains: list[list[Points]]) -> Iterable[Points]:
 
 
 def _stride(chains: list[list[Points]], shown: int) -> int:
-    """Show only every so many frames where all of them would make the page heavy."""
+    """Every how many frames one is shown, so that the page does not become too large."""
     numbers = sum(len(frame) * (shown + 1) for frame in _flat(chains))
     return max(1, -(-numbers // _MOST_NUMBERS))
 

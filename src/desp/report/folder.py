@@ -46,7 +46,7 @@ class RunRecord:
 
     @property
     def stochastic_steps(self) -> int | None:
-        """How many steps of a predicting chain add noise; None where that is nothing to vary."""
+        """How many steps of a predicting chain add noise; None for samplers without S/T."""
         sampler = None if self.method is None else self.method.prediction_sampler
         return sampler.stochastic_steps if isinstance(sampler, LangevinSettings) else None
 
@@ -116,7 +116,7 @@ def _method_of(settings: Any) -> MethodSettings | None:
 
 
 def _read_listing(run: RunFolder, path: Path, *keys: str) -> dict[str, Any] | None:
-    """A JSON object whose `keys`, where they are there, must be lists of objects."""
+    """A JSON file of the run; each of `keys` that it has must be a list of objects."""
     value = run.read(path)
     for key in keys:
         items = None if value is None else value.get(key)

@@ -34,9 +34,9 @@ def verdict_of(record: RunRecord) -> dict[str, Any] | None:
 
 
 def shown_of(record: RunRecord) -> dict[str, Any] | None:
-    """Examples to draw with all features that are known: the best, median and worst ones once they were scored,
-    before that the first ones. None where features are not known, boxes are drawn over images, or outputs are
-    aligned with inputs, which have views of their own."""
+    """Examples to draw with all their features: the best, median and worst ones once they were scored, before that
+    the first ones. None where features are not known, and for boxes over images and outputs aligned with inputs,
+    which are drawn in other ways."""
     evaluation = record.evaluation or {}
     for found in (evaluation, record.samples or {}):
         axes, examples = found.get("axes") or {}, found.get("examples") or []
@@ -144,7 +144,7 @@ def compared(comparison: dict[str, Any]) -> str:
 
 
 def name_of(system: str) -> str:
-    """What a page calls a system."""
+    """The name of a system on a page."""
     return "this model" if system == "desp" else SYSTEMS[system]
 
 
@@ -157,7 +157,7 @@ def interval(value: float, error: float | None) -> str:
 
 
 def feature_errors(comparison: dict[str, Any]) -> str:
-    """The error of each feature in the user's own units, beside that of baselines."""
+    """The error of each feature in the user's own units, beside baselines."""
     features = [Feature.from_json(item) for item in comparison["features"]]
     systems = comparison["systems"]
     note = (
@@ -171,8 +171,8 @@ def feature_errors(comparison: dict[str, Any]) -> str:
     ]
     table = plain_table(["feature", *(name_of(name) for name in systems)], rows)
     table = table if len(rows) <= _MOST_FEATURES else folded(f"All {len(rows)} features", table)
-    worst = _worst(features, systems)
-    return f'<p class="plain">{escape(worst)}</p><p class="note">{escape(note)}</p>{table}'
+    ends = _best_and_worst(features, systems)
+    return f'<p class="plain">{escape(ends)}</p><p class="note">{escape(note)}</p>{table}'
 
 
 def _error(error: dict[str, Any], feature: Feature) -> str:
@@ -183,7 +183,7 @@ def _error(error: dict[str, Any], feature: Feature) -> str:
     return interval(error["mean"], error["se"])
 
 
-def _worst(features: Sequence[Feature], systems: dict[str, Any]) -> str:
+def _best_and_worst(features: Sequence[Feature], systems: dict[str, Any]) -> str:
     """Which feature is predicted best and which worst, beside random training sets."""
     shares = {}
     for place, feature in enumerate(features):
@@ -194,8 +194,8 @@ def _worst(features: Sequence[Feature], systems: dict[str, Any]) -> str:
         return ""
     ordered = sorted(shares, key=lambda name: shares[name])
     first, last = ordered[0], ordered[-1]
-    text = f"The error of {first} is {share(shares[first])} of that of random training sets"
-    return f"{text}." if first == last else f"{text}, that of {last} {share(shares[last])}."
+    text = f"The error of {first} is {share(shares[first])} of the error of random training sets"
+    return f"{text}." if first == last else f"{text}, the error of {last} {share(shares[last])}."
 
 
 def sizes(comparison: dict[str, Any]) -> str:

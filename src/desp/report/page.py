@@ -58,7 +58,7 @@ def _page(record: RunRecord) -> str:
 
 
 def _noisy_steps(record: RunRecord) -> int | None:
-    """After which step a shown chain only descends; None where it is no chain of noise and descent."""
+    """How many steps of a shown chain add noise, after which it only descends; None for other samplers."""
     sampler = None if record.method is None else record.method.prediction_sampler
     return 0 if isinstance(sampler, DescentSettings) else record.stochastic_steps
 
@@ -73,7 +73,7 @@ def _embedded(value: Any) -> str:
 
 
 def _hash(script: str) -> str:
-    """Permits exactly this script: whatever else might slip into the page is not run."""
+    """The hash by which the page's policy permits this script and no other one."""
     digest = hashlib.sha256(script.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 

@@ -46,7 +46,7 @@ class _Section:
 
 
 def all_sections(record: RunRecord, chains: dict[str, Any] | None) -> list[_Section]:
-    """Every section in reading order; what a run has not written yet is replaced by how to get it.
+    """Every section in reading order; instead of what a run has not written yet, the command that writes it.
 
     Args:
         record: the run.
@@ -71,7 +71,7 @@ def all_sections(record: RunRecord, chains: dict[str, Any] | None) -> list[_Sect
 
 
 def _own_data(record: RunRecord) -> list[_Section]:
-    """What own data have beside all others: baselines, errors of features, sizes; and calibration beside them."""
+    """Sections of own data alone: baselines, errors of features, sizes; and calibration beside them."""
     comparison = comparison_of(record)
     if comparison is None:
         return []
@@ -100,7 +100,7 @@ _DRAWS = {
         "group, not one by one."
     ),
 }
-"""What predictions are, by whether one answer is right."""
+"""A note on predictions, by whether one answer is right."""
 _ENERGIES = " E is the energy of a prediction; among sets of one size the model prefers low ones."
 
 
@@ -111,7 +111,7 @@ def _has_energy(record: RunRecord) -> bool:
 
 def _predictions(record: RunRecord) -> str:
     if (shown := own_data.shown_of(record)) is not None:
-        # Of a `fit` without validation data, nothing is held out.
+        # After a `fit` without validation data, nothing is held out.
         trained_on = _setting(record, "task", "kind") == "given" and not _setting(record, "task", "held_out")
         return own_data.predictions(shown, trained_on=trained_on)
     samples = own_data.cases_of(record) or record.samples or {}

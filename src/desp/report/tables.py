@@ -29,7 +29,7 @@ def picture(svg: bytes, description: str, caption: str = "", kind: str = "") -> 
 
 
 def plain_table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Texts, of which the first of each row is its heading and the others are numbers or words."""
+    """A table of texts; the first text of each row is its heading."""
     first, *others = (escape(text) for text in heads)
     head = f'<th scope="col">{first}</th>' + "".join(
         f'<th scope="col" class="number">{text}</th>' for text in others

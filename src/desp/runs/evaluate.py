@@ -25,9 +25,16 @@ from desp.tasks import EvaluationSetup, ShownExample
 from desp.tasks.base import shown_example
 from desp.tasks.scoring import Evaluation, Predicted
 
+# Frames of a chain that is shown.
 FRAMES = 60
 # Predictions of each of the best, median and worst examples.
 SHOWN_SETS = 6
+# What a result has of the summary of its training.
+_TRAINING_FACTS = (
+    *("command", "commit", "commit_source", "device", "engine", "versions", "seconds", "peak_memory_mb"),
+    *("steps", "examples", "processes", "parameters"),
+    *("kept_step", "stopped_early", "stop_reason", "rollbacks"),
+)
 
 
 def evaluate_run(
@@ -42,12 +49,12 @@ def evaluate_run(
 
     Args:
         folder: a finished run.
-        samples: predictions an input, where the task's metrics use several.
-        distance: by which collections of true and predicted sets are compared, where the task does that.
+        samples: predictions for each input, where the task's metrics use several.
+        distance: the set distance of coverage and other comparisons of collections, where the task makes them.
         protocol: how much is scored, by name.
-        progress: told what is scored now, how many parts are done, and of how many.
-        seeds: of chains and of test data that are drawn; the run's own if there are none. The scores are those of
-            the first; of several, `reseeded` holds each one's, and their spread.
+        progress: called with what is scored now, how many parts are done, and of how many.
+        seeds: of chains and of test data that are drawn; the run's own if there are none. The first one gives the
+            scores; if there are several, `reseeded` holds the scores of each, and their spread.
 
     Raises:
         SettingsError: `samples` is not positive, a seed is below 0, or the task has no such protocol.
@@ -93,7 +100,8 @@ def evaluate_run(
 
 
 def _reseeded(run: LoadedRun, setup: EvaluationSetup, first: Evaluation, seeds: Sequence[int]) -> dict[str, Any]:
-    """Of several seeds the scores of each, and their standard deviation: what chance in prediction alone does."""
+    """The scores of each of several seeds, and their standard deviation: it is due to chance in prediction
+    alone."""
     if len(seeds) < 2:
         return {}
     others = [run.task.evaluate(replace(setup, seed=seed, keep=None)) for seed in seeds[1:]]
@@ -106,7 +114,7 @@ def _reseeded(run: LoadedRun, setup: EvaluationSetup, first: Evaluation, seeds: 
 
 
 def _recipe_facts(run: LoadedRun) -> dict[str, Any]:
-    """Which recipe, seed and data a result is of."""
+    """The recipe, seed and data of a result."""
     recipe = get_recipe(run.settings.recipe)
     return {
         "recipe": recipe.name,
@@ -135,8 +143,8 @@ def _training_words(folder: RunFolder, run: LoadedRun) -> str:
 def _judged(
     folder: RunFolder, run: LoadedRun, setup: EvaluationSetup, evaluation: Evaluation, kept: list[Predicted]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Of tasks with baselines the comparison with them and a verdict, for results, and the best, median and worst
-    examples, for pictures; else nothing."""
+    """The comparison with baselines and the verdict, for results, and the best, median and worst examples, for
+    pictures; nothing for tasks without baselines."""
     pairs = run.task.baseline_data()
     if pairs is None or not kept:
         return {}, []
@@ -157,26 +165,6 @@ def _judged(
     return {"comparison": found.values, "verdict": verdict}, examples
 
 
-_TRAINING_FACTS = (
-    "command",
-    "commit",
-    "commit_source",
-    "device",
-    "engine",
-    "versions",
-    "seconds",
-    "peak_memory_mb",
-    "steps",
-    "examples",
-    "processes",
-    "parameters",
-    "kept_step",
-    "stopped_early",
-    "stop_reason",
-    "rollbacks",
-)
-
-
 def changed_settings(folder: RunFolder) -> list[str]:
     """How a run differs from its recipe, see `recipe_differences`."""
     settings, _ = folder.load_settings()
@@ -187,7 +175,7 @@ def changed_settings(folder: RunFolder) -> list[str]:
 
 def sample_run(folder: RunFolder, samples: int | None = None) -> None:
     """Predict sets for the task's examples and write them to ``samples.json``, with one more chain for each
-    example to animate; as many as the task shows, if no number is given."""
+    example to animate. By default the task says how many predictions an example has."""
     run = folder.open()
     task = run.task
     count = task.shown_predictions if samples is None else samples
@@ -203,7 +191,7 @@ def _shown(run: LoadedRun, example: ShownExample, samples: int) -> dict[str, Any
 
 
 def _chain(run: LoadedRun, example: ShownExample) -> dict[str, Any]:
-    """Some 60 frames of one chain, start and end among them, with all rows of the padded set, absent ones
+    """At most 60 frames of one chain, start and end among them, with all rows of the padded set, absent ones
     included."""
     predictor, seed = run.predictor, run.seed
     x = example.x.unsqueeze(0).to(predictor.device)

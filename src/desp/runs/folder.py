@@ -3,6 +3,7 @@
 Torch is loaded with the task or the predictor, not before: commands and reports look into folders without it.
 """
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -39,7 +40,7 @@ class LoadedRun:
 
     Attributes:
         settings: as the run was begun; the predictor's own sampler may have been tuned since.
-        seed: the run's.
+        seed: of the run.
         task: its data are read when they are first used.
         predictor: trained.
     """
@@ -71,7 +72,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Use the folder alone, to train or to tune; it is made if needed, and gone again if nothing was written.
+        """Use the folder alone, to train or to tune; it is made if needed, and removed if nothing was written.
 
         Raises:
             RunError: another process uses it, or it is a file.
@@ -109,8 +110,8 @@ class RunFolder:
             raise RunError(f"{self.path} is a file. Choose a folder with --run.")
 
     def check_same(self, settings: RunSettings, seed: int) -> None:
-        """Check that a run to be resumed is the one that is asked for; only its length and where its
-        dataset is may differ.
+        """Check that a run to be resumed is the one that is asked for; only its length and the folder of its
+        dataset may differ.
 
         Raises:
             RunError: the folder belongs to another recipe, seed, or other settings.
@@ -139,7 +140,7 @@ class RunFolder:
             )
 
     def set_length(self, steps: int) -> None:
-        """Note the length of a run that was resumed with another one, so that its settings stay true."""
+        """Note the new length of a resumed run, so that its settings stay true."""
         values = self.read_settings_file()
         if values["settings"]["training"]["steps"] != steps:
             values["earlier_lengths"] = [
@@ -151,7 +152,7 @@ class RunFolder:
             write_json(self.settings_file, values)
 
     def note_data_folder(self, task: TaskSettings) -> str | None:
-        """Note where the data are now; returns that if it is not the folder noted last."""
+        """Note where the data are now; returns the folder if it is not the one noted last."""
         values = self.read_settings_file()
         field = task.location_field
         if (
@@ -166,8 +167,8 @@ class RunFolder:
         return task.location
 
     def add_part(self, provenance: dict[str, Any], steps: int | None) -> None:
-        """Note what trains this run from its newest checkpoint to `steps` (None: to an end that is not known yet):
-        a resumed run has several `parts`."""
+        """Note the commit, command and device that train this run from its newest checkpoint to `steps` (None: to
+        an end that is not known yet): a resumed run has several `parts`."""
         saved = self.path.glob("checkpoints/step-*.safetensors")
         begins = max((int(path.stem.removeprefix("step-")) for path in saved), default=0)
         finished = self.summary_file.exists() if steps is None else begins >= steps
@@ -183,7 +184,7 @@ class RunFolder:
         return list(self.read_settings_file().get("parts", []))
 
     def irregularities(self) -> list[str]:
-        """What settings do not say and yet sets this run apart from its recipe."""
+        """How this run differs from its recipe in what settings do not say."""
         found = []
         earlier = self.read_settings_file().get("earlier_lengths", [])
         training = self.load_settings()[0].training
@@ -247,22 +248,21 @@ class RunFolder:
         settings, _ = self.load_settings()
         if not self.model.is_dir():
             raise RunError(
-                f"{self.path} has no trained model yet. Finish it: desp train {settings.recipe} "
-                f"--run {self.path} --resume"
+                f"{self.path} has no trained model yet. Finish it: {resume_command(settings.recipe, self.path)}"
             )
         try:  # wherever it was trained, it predicts on what this machine has
             return SetPredictor.from_pretrained(self.model, matmul_precision=settings.matmul_precision)
         except CheckpointError as error:
             raise CheckpointError(
                 f"The model of {self.path} cannot be read: {error} To make it again from the last checkpoint: "
-                f"desp train {settings.recipe} --run {self.path} --resume"
+                f"{resume_command(settings.recipe, self.path)}"
             ) from error
 
     def open(self, *, data: bool = True) -> LoadedRun:
         """The finished run in this folder.
 
         Args:
-            data: whether its data will be used, and must be those it was trained on.
+            data: whether its data will be used, so that they must be the ones it was trained on.
 
         Raises:
             RunError: not a run, not finished, or its data have changed.
@@ -297,16 +297,21 @@ class RunFolder:
         return {"data_fingerprint" if name == "data" else name: value for name, value in values.items()}
 
 
+def resume_command(recipe: str, path: Path) -> str:
+    """The command that goes on with the run in a folder."""
+    return shlex.join(["desp", "train", recipe, "--run", str(path), "--resume"])
+
+
 def recovery_hint(file: Path) -> str:
     """How to get a whole file in place of a damaged one."""
     return f"Restore it, or delete it and run `{WRITTEN_BY[file.name]}` again."
 
 
 def recipe_differences(settings: RunSettings) -> list[str]:
-    """How settings differ from their recipe, but for where they run and their data, which results tell by
+    """How settings differ from their recipe. Device, engine and data do not count: results name data by
     `data_slug`.
 
-    A shorter run differs only if the recipe's would not have begun with the same steps; tables show its length.
+    A shorter run differs only if it is not an exact beginning of the recipe's; tables show its length.
     """
     original = get_recipe(settings.recipe).build()
     same = replace(original, engine=settings.engine, device=settings.device)

@@ -1,4 +1,4 @@
-"""A verdict on a run: its predictions beside what a user would try first, in numbers and in words."""
+"""A verdict on a run: its predictions beside baselines, in numbers and in words."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ from desp.randomness import make_generator
 from desp.sets import SetBatch
 from desp.tasks.scoring import EvaluationSetup, Predicted
 
-# Paired differences of fewer tests say nothing.
+# Paired differences over fewer tests say nothing.
 FEWEST_TESTS = 5
 # One answer is right where predictions differ by less than this share of how much training sets differ.
 ONE_ANSWER = 1 / 3
-# An MLP of two hidden layers has learned by then what it can; wide inputs take longer a step.
+# An MLP of two hidden layers has learned by then what it can; the seconds bound steps on wide inputs.
 MLP_STEPS, MLP_SECONDS = 2000, 30.0
 
 
@@ -47,16 +47,16 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What all systems share.
+    """What the scores of all systems share.
 
     Attributes:
-        set_distance: by which they are compared.
+        set_distance: between true and predicted sets.
         features: of elements.
         data: what baselines may learn from.
-        tests: what is predicted.
+        tests: inputs to predict for, with their true sets.
         indices: of the tests among the held-out examples.
         samples: K, predictions for each test.
-        seed: of all that is drawn.
+        seed: of everything random.
     """
 
     set_distance: StandardisedDistance
@@ -74,12 +74,12 @@ def compare(
     examples: Sequence[Example],
     pairs: tuple[Any, Any],
 ) -> Comparison | str:
-    """A model's predictions beside those of baselines, or why they are not compared.
+    """A model's predictions beside baselines, or why they are not compared.
 
     Args:
-        setup: what was scored; of the protocol, `calibration_examples` are compared at the most.
-        predicted: for all examples.
-        examples: that were scored.
+        setup: what was scored; at most `calibration_examples` of its protocol are compared.
+        predicted: the model's predictions for all examples.
+        examples: the examples that were scored.
         pairs: what baselines may learn from, as `Task.baseline_data` gives it.
     """
     if setup.samples < 2:
@@ -170,7 +170,8 @@ def _mlp(shared: _Shared, tell: Callable[[str, int, int], None]) -> SystemPredic
 
 
 def _one_answer(shared: _Shared, scores: dict[str, Scores]) -> bool:
-    """Whether one answer is right for an input: by what the file says, else by how much predictions differ."""
+    """Whether one answer is right for an input: not if the file names several; else by sets of repeated inputs;
+    else by how much predictions differ."""
     if shared.tests.valid_sets:
         return False
     apart = float(scores["random"].spread.mean())
@@ -184,8 +185,8 @@ def _one_answer(shared: _Shared, scores: dict[str, Scores]) -> bool:
 def _row(
     shared: _Shared, predicted: SystemPredictions, scores: Scores, own: Scores, *, one_answer: bool = False
 ) -> dict[str, Any]:
-    """Scores of a system with standard errors, and how the model differs from it: by energy scores, from a system
-    with one answer by errors of the single ones."""
+    """Scores of a system with standard errors, and the model's difference from it: of energy scores, or of errors
+    of single answers if the system gives one answer."""
     row: dict[str, Any] = {
         **mean_and_error("energy_score", scores.energy_score),
         **mean_and_error("single_error", scores.single),
@@ -204,7 +205,7 @@ def _row(
 
 
 def _known_mean(values: Float[Tensor, " t"]) -> dict[str, float | None]:
-    """Over tests that had elements to match."""
+    """The mean over tests that had elements to match, and its standard error."""
     known = values[values.isfinite()]
     if len(known) < 2:
         return {"mean": float(known.mean()) if len(known) else None, "se": None}
@@ -231,7 +232,8 @@ def _as_json(
 
 
 def _valid_sizes(shared: _Shared, own: SystemPredictions) -> Int[Tensor, " t_k"]:
-    """The true size for each prediction: its own where a valid set has that, else that of the drawn answer."""
+    """The true size for each prediction: its own where a valid set has that size, else the size of the true
+    set."""
     predicted, true = own.samples.sizes, shared.tests.sets.sizes.repeat_interleave(shared.samples)
     for valid in shared.tests.valid_sets:
         same = valid.sizes.repeat_interleave(shared.samples) == predicted
@@ -244,7 +246,7 @@ def verdict_of(comparison: Comparison | str, ranks: dict[str, Any] | None, train
 
     Args:
         comparison: from `compare`.
-        ranks: of true sets among predictions, as evaluations have them; None of too few examples.
+        ranks: of true sets among predictions, as evaluations have them; None where examples are too few.
         training: how it ended, in words, see `training_words`.
     """
     parts = {"compared": "", "spread": "", "sizes": "", "training": training}

@@ -9,7 +9,7 @@ from desp.comparison.words import CLEAR_DIFFERENCE_SE
 from desp.errors import RunError
 from desp.older_results import migrate_log_line
 
-# Without standard errors, validations differ if one is lower by this share.
+# Without standard errors, validations differ if one is lower by this fraction.
 NOTABLE = 0.01
 
 
@@ -46,7 +46,7 @@ def _broken_line(path: Path, number: int, reason: str) -> str:
 
 
 def by_step(lines: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """Sorted by step; of a step that was run twice, as after going back to a checkpoint, the later line."""
+    """Lines sorted by step; where a step was run twice, as after going back to a checkpoint, the later line."""
     latest = {line["step"]: line for line in lines}
     return tuple(latest[step] for step in sorted(latest))
 
@@ -69,8 +69,8 @@ def training_words(
 ) -> str:
     """How validation went in the end, as a part of a sentence; nothing where it cannot be told.
 
-    Unless training itself knows, the last validation is compared with the best one before it. They differ by two
-    standard errors, where lines have `validation_score_se`, and by a hundredth, where they have not.
+    Unless training itself knows, the last validation is compared with the best one before it. A difference counts
+    from two standard errors on where lines have `validation_score_se`, else from a hundredth on.
 
     Args:
         lines: from `validations`.

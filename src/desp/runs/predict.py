@@ -22,7 +22,7 @@ from desp.settings import default_samples
 from desp.storage import without_nonfinite, write_text
 from desp.tasks import Task
 
-# Letters of an input that stand beside its picture.
+# Characters of an input beside its picture.
 LABEL = 24
 
 
@@ -31,11 +31,9 @@ class _Input:
     """An input of a file.
 
     Attributes:
-        written: as predictions name it: as it is written; of arrays, the number of its row.
-        value: as it is written, for the task.
-        x: as a model sees it.
-        where: what messages call it.
-        id: what it is called in its file, if it has a column for that.
+        written: the input in the file of predictions: as it was written; the number of its row if it is from
+        arrays. value: the input as it was written. x: the input as a model sees it. where: the input in messages.
+        id: its id in the file, if there is a column of ids.
     """
 
     written: Any
@@ -52,7 +50,7 @@ class PredictedInput:
     Attributes:
         given: the input.
         image: its file, where inputs are images.
-        sets: to be shown: K samples, or the best one.
+        sets: K samples, or the best one.
         energies: of the samples; None where there are none.
         confidence: of each element of the best set of boxes.
     """
@@ -120,7 +118,7 @@ def predict_file(
     run = folder.open(data=False)
     given = _read_all(run, inputs)
     x = torch.stack([item.x for item in given])
-    # Of the saved model: tuning may have changed its sampler since the run was begun.
+    # The saved model's settings, not the run's: tuning may have changed its sampler since.
     same = run.predictor.method_settings.deterministic
     samples = default_samples(best=best, deterministic=same) if samples is None else samples
     predictions = run.predictor.predict(
@@ -176,8 +174,8 @@ def _read_rows(run: LoadedRun, path: Path) -> list[_Input]:
 
 
 def _read_arrays(run: LoadedRun, path: Path) -> list[_Input]:
-    """The rows of an array `inputs`; predictions name them by their number. A task that reads inputs in its own
-    way gets them as JSON lines would have them."""
+    """The rows of an array `inputs`; predictions name them by their number. A task with a `read_input` of its own
+    gets them as JSON lines would have them."""
     arrays, shape, task = load_arrays(path) if path.is_file() else map_arrays(path), run.predictor.shape, run.task
     if type(task).read_input is Task.read_input:
         rows = enumerate(inputs_of(arrays, path, shape.input_kind))
@@ -221,7 +219,7 @@ def _draw_all(run: LoadedRun, predicted: list[PredictedInput], draw: PlotPredict
         # Never the name of an input, which may be in the same folder.
         stem = "predicted" if item.image is None else f"{item.image.stem}-predicted"
         name = stem if item.image is not None and len(predicted) == 1 else f"{number:04d}-{stem}"
-        # Boxes of which the unit is not known have no place in the image.
+        # Boxes whose unit is not known have no place in the image.
         image = None if item.image is None or "extent" not in axes else drawn_image(item.image)
         sets = [elements[:, columns].tolist() for elements in item.sets]
         draw(

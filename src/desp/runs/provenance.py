@@ -15,8 +15,8 @@ import torch
 
 from desp import __version__
 
-# A variable that names the commit, for code that was copied without its repository.
-GIVEN = "DESP_COMMIT"
+# The environment variable that names the commit of code without its repository.
+COMMIT_VARIABLE = "DESP_COMMIT"
 PACKAGES = ("torch", "accelerate", "numpy", "scipy", "safetensors")
 
 
@@ -27,7 +27,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
     return {
         "commit": known,
         # Nothing checks a commit that is given.
-        "commit_source": "environment" if os.environ.get(GIVEN) else "git" if known else None,
+        "commit_source": "environment" if os.environ.get(COMMIT_VARIABLE) else "git" if known else None,
         "device": device_name(device),
         "versions": {"python": platform.python_version(), "cuda": torch.version.cuda, **_versions()},
         "command": shlex.join([program, *sys.argv[1:]]),
@@ -37,7 +37,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
 
 def commit() -> str | None:
     """The commit of the code: from DESP_COMMIT if it is set, else from git; None if neither is there."""
-    given = os.environ.get(GIVEN)
+    given = os.environ.get(COMMIT_VARIABLE)
     if given:
         return given
     try:

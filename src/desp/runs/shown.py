@@ -23,11 +23,11 @@ from desp.sets import presence_mask
 from desp.settings import FilesSettings
 from desp.tasks.base import Paths, ShownExample, default_axes
 
-# Of an image in samples.json, in pixels: five of them take some 200 kB.
+# Longest side of an image in samples.json, in pixels: five of them take some 200 kB.
 LONGEST_SIDE = 128
-# Of a PNG: the filter of rows, and the kind of pixels.
-_UP, _COLOURS = 2, 2
-# Of an image in a picture of its own.
+# The PNG filter that subtracts the row above, and the PNG colour type RGB.
+_UP, _RGB = 2, 2
+# Longest side of an image in a picture of its own.
 MAX_PLOTTED_SIDE = 1024
 
 
@@ -64,8 +64,8 @@ def _box_axes(run: LoadedRun, columns: list[int]) -> dict[str, Any]:
 
 
 def _image_extent(run: LoadedRun) -> list[int] | None:
-    """Width and height of the image that boxes are in, in their unit; None where there is no image, or a user's
-    own boxes are not scaled: the unit is known by their range alone."""
+    """Width and height of the image in the unit of boxes; None where there is no image, or where a user's own
+    boxes are not scaled, as their range alone tells the unit."""
     shape, task = run.predictor.shape, run.settings.task
     if shape.input_kind != "image":
         return None
@@ -80,7 +80,7 @@ def _image_extent(run: LoadedRun) -> list[int] | None:
 
 
 def _moved(columns: tuple[int, int], order: list[int]) -> list[int]:
-    """A range of columns among those that are drawn, which keep its order."""
+    """The range of some columns in the order of drawn ones, in which they stay together."""
     first = order.index(columns[0])
     return [first, first + columns[1] - columns[0]]
 
@@ -132,7 +132,7 @@ def _shown_paths(
 
 
 def paths_of(run: LoadedRun, x: Tensor, elements: Tensor) -> Paths:
-    """What elements stand for, of a task whose axes say that they are paths."""
+    """The paths that elements stand for, in a task whose axes have `paths`."""
     found = run.task.paths(x.cpu(), elements.cpu())
     if found is None:
         raise TypeError(f"the task '{run.task.name}' draws paths, but gives none")
@@ -174,8 +174,8 @@ def rounded(values: Tensor) -> list[list[float]]:
 
 
 def chosen_cases(ranking: Sequence[tuple[float, int]], each: int = 2) -> list[tuple[str, float, int]]:
-    """The best, those in the middle and the worst of a ranking, lower is better: for each its group, and its score
-    and number as the ranking has them. Of few examples, none twice."""
+    """The best, median and worst examples of a ranking, lower is better: for each its group, and its score and
+    number as the ranking has them. Where examples are few, none is there twice."""
     ordered = sorted(ranking)
     each = min(each, max(1, len(ordered) // 3))
     middle = (len(ordered) - each) // 2
@@ -222,7 +222,7 @@ def _png(pixels: UInt8[Tensor, "3 height width"]) -> bytes:
     rows = pixels.permute(1, 2, 0).reshape(height, -1)
     above = torch.cat([torch.zeros_like(rows[:1]), rows[:-1]])
     filtered = torch.cat([torch.full((height, 1), _UP, dtype=torch.uint8), rows - above], dim=1)
-    header = struct.pack(">IIBBBBB", width, height, 8, _COLOURS, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, 8, _RGB, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(filtered.numpy().tobytes(), 9)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
@@ -255,7 +255,7 @@ class PlottedInput:
 
 
 def drawn_image(path: Path) -> Bytes:
-    """An image file (height, width, 3) as it is, but for large ones, which are made smaller.
+    """An image file (height, width, 3); large ones are made smaller.
 
     Raises:
         DataError: it cannot be read.

@@ -1,6 +1,7 @@
 """Several runs from one command, some at the same time: each in a process or in a thread of its own."""
 
 import logging
+import shlex
 import signal
 import subprocess
 import sys
@@ -41,7 +42,7 @@ class Work(ABC):
         for command in self.commands():
             status = workers.call(command, self.log)
             if status != 0:
-                ended = f"`desp {' '.join(command)}` ended with status {status}"
+                ended = f"`desp {shlex.join(command)}` ended with status {status}"
                 return ended if self.log is None else f"{ended}: {_last_line(self.log)} (see {self.log})"
         return None
 
@@ -55,15 +56,15 @@ def run_side_by_side(
     on_done: Callable[[W, str | None], None],
     workers: "Workers | None" = None,
 ) -> None:
-    """Carry out all jobs; Ctrl-C, or SIGTERM as from `timeout`, lets those under way save themselves.
+    """Carry out all jobs; on Ctrl-C or SIGTERM those under way save themselves and end.
 
     Args:
         jobs: what to do.
         at_once: how many at the same time.
-        on_done: called with every job that ended, and the error or None.
+        on_done: called with every job that ended, and what went wrong or None.
         workers: what runs commands; by default each is a process of its own.
     """
-    workers = workers or Children()
+    workers = workers or Processes()
     with _interrupted_by_sigterm(), ThreadPoolExecutor(max_workers=at_once) as pool:
         futures = {pool.submit(job.carry_out, workers): job for job in jobs}
         try:
@@ -80,7 +81,7 @@ def run_side_by_side(
 
 @contextmanager
 def _interrupted_by_sigterm() -> Iterator[None]:
-    """While entered, SIGTERM is a KeyboardInterrupt: ended at once, we would leave the children behind."""
+    """While entered, SIGTERM is a KeyboardInterrupt: if this process just ended, its children would go on."""
 
     def interrupt(number: int, frame: object) -> None:
         del number, frame
@@ -109,11 +110,11 @@ class Workers(ABC):
         """Ask all commands under way to save themselves and end; others are not begun any more."""
 
 
-class Children(Workers):
-    """The processes under way, which are asked once to save themselves when all shall end.
+class Processes(Workers):
+    """A process for each command.
 
-    They run in sessions of their own: were Ctrl-C to reach them from the terminal as well, a second signal would
-    interrupt them in the middle of a step.
+    Processes are in sessions of their own, so that Ctrl-C in the terminal does not reach them: they get one signal
+    from `stop`, and a second one would interrupt them in the middle of a step.
     """
 
     def __init__(self) -> None:
@@ -156,10 +157,10 @@ class Children(Workers):
 class Threads(Workers):
     """Commands in threads of this process, each on a CUDA stream of its own where there is a GPU.
 
-    Kernels of several streams run on a GPU at the same time; those of several processes take turns.
+    Kernels of several streams run on a GPU at the same time, kernels of several processes take turns.
 
     Args:
-        run: runs a command; exits as a process would.
+        run: runs a command, and raises SystemExit where a process would exit.
     """
 
     def __init__(self, run: Callable[[list[str]], None]) -> None:

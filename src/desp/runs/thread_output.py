@@ -1,4 +1,4 @@
-"""What a thread writes to standard output and error, in a file of its own."""
+"""Standard output and error of a thread, in a file of its own."""
 
 import io
 import logging
@@ -16,30 +16,30 @@ _lock = threading.Lock()
 
 
 class _ByThread(io.TextIOBase):
-    """Hands what is written on to the file of the thread that writes, or else to the usual stream."""
+    """Writes to the file of the calling thread, if it has one, else to the usual stream."""
 
     def __init__(self, usual: Stream) -> None:
         self.usual = usual
 
     def write(self, text: str) -> int:
-        """To whoever gets it; nobody, where the usual stream is closed."""
+        """Write; the text is lost where the usual stream is closed."""
         stream = self._stream()
         return len(text) if stream is None else int(stream.write(text))
 
     def flush(self) -> None:
-        """That of the same."""
+        """Flush the stream of the calling thread."""
         stream = self._stream()
         if stream is not None:
             stream.flush()
 
     def isatty(self) -> bool:
-        """A file is no terminal."""
+        """Whether the stream of the calling thread is a terminal."""
         stream = self._stream()
         return stream is not None and bool(stream.isatty())
 
     @property
-    def encoding(self) -> str:  # type: ignore[override]  # that of the base is no attribute one could set
-        """That of the same."""
+    def encoding(self) -> str:  # type: ignore[override]  # only read, unlike the attribute of the base
+        """The encoding of the stream of the calling thread."""
         return getattr(self._stream(), "encoding", None) or "utf-8"
 
     def _stream(self) -> Stream:
@@ -65,7 +65,7 @@ def output_by_thread() -> Iterator[None]:
 
 @contextmanager
 def output_of_this_thread(log: Path) -> Iterator[None]:
-    """Append what this thread writes to a file."""
+    """Append the output of this thread to a file."""
     with log.open("a", encoding="utf-8", buffering=1) as file:
         with _lock:
             _files[threading.get_ident()] = file

@@ -118,10 +118,8 @@ def _make_predictor(settings: RunSettings) -> SetPredictor:
 
 
 def _was_finished(folder: RunFolder, outcome: TrainingOutcome) -> bool:
-    """Whether the run was at its end already: then its model, and all that was measured with it, stays.
-
-    Not if the model is damaged: it is made again from the last checkpoint.
-    """
+    """Whether the run was at its end already: then its model, and all that was measured with it, stays. A damaged
+    model is made again from the last checkpoint."""
     summary = folder.read_summary() or {}
     if not folder.model.is_dir() or summary.get("steps") != outcome.steps:
         return False
@@ -134,7 +132,11 @@ def _was_finished(folder: RunFolder, outcome: TrainingOutcome) -> bool:
 
 
 def _check_only_checkpoint(folder: RunFolder) -> None:
-    """Say what is true of a finished run whose only checkpoint is damaged: nothing can begin anew there."""
+    """Refuse a finished run whose only checkpoint is damaged, as nothing can begin anew there.
+
+    Raises:
+        CheckpointError: it is damaged.
+    """
     store = CheckpointStore(folder.path / "checkpoints")
     if len(store.paths()) != 1 or not folder.model.is_dir():
         return
@@ -148,7 +150,7 @@ def _check_only_checkpoint(folder: RunFolder) -> None:
 
 
 def _check_machine(settings: RunSettings) -> None:
-    """Find what is missing before anything is written.
+    """Check what the machine must have, before anything is written.
 
     Raises:
         SettingsError: no such device, or one that the engine cannot use.

@@ -123,7 +123,7 @@ def _use(folder: RunFolder, predictor: SetPredictor, sampler: SamplerSettings, m
 
 
 def is_allowed(method: MethodSettings, sampler: SamplerSettings) -> bool:
-    """Whether a method takes the sampler; a tagger knows two ways to choose labels only."""
+    """Whether a method takes the sampler; a tagger takes only two values of `min_probability`."""
     try:
         method.with_part("sampler", sampler)
     except SettingsError:
@@ -167,8 +167,8 @@ def _restarts(sampler: LangevinSettings) -> Iterator[LangevinSettings]:
 
 
 def _thresholds(sampler: LabelSamplerSettings) -> Iterator[LabelSamplerSettings]:
-    """Independent samples, or the most probable answers; where the best one alone is predicted, as by a tagger,
-    the former only."""
+    """Independent samples, or the most probable answers; independent samples alone where one answer is predicted,
+    as by a tagger."""
     for least in (None,) if sampler.deterministic else (None, 1.0, 0.02, 0.03, 0.05, 0.07, 0.1):
         yield replace(sampler, min_probability=least)
 

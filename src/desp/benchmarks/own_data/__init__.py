@@ -1,1 +1,1 @@
-"""Small problems of own data: by how much the defaults are better than what a user would try first."""
+"""Small problems of own data, on which the defaults are compared with what a user would try first."""

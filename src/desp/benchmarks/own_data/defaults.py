@@ -19,20 +19,20 @@ from desp.settings import FilesSettings, RunSettings
 from desp.tasks.files import FilesTask
 from desp.training import TrainingCallback
 
-# Steps that are run to know how long one takes.
+# Steps that are run to measure how long one takes.
 PROBED = 10
 
 
 @dataclass(frozen=True)
 class Split:
-    """Which examples of a file are for what, as `FilesTask` decides it: places of them."""
+    """Indices of the examples of a file that `FilesTask` trains and validates on."""
 
     training: Tensor
     validation: Tensor
 
     @property
     def reference(self) -> Tensor:
-        """All that a system may look at."""
+        """Indices of all examples that a system may look at."""
         return torch.cat([self.training, self.validation])
 
 
@@ -58,9 +58,9 @@ class UserRun:
 
     Args:
         problem: whose file.
-        settings: of the run; its task is replaced by that of the file.
+        settings: of the run; its task is replaced by the task of the file.
         seed: of data and run.
-        folder: where all of it lies.
+        folder: for the file and the run.
     """
 
     def __init__(self, problem: Problem, settings: RunSettings, seed: int, folder: Path) -> None:
@@ -74,7 +74,7 @@ class UserRun:
         self.split = Split(*(torch.tensor(part.examples.places) for part in (training, validation)))
 
     def affordable(self, seconds: float) -> RunSettings:
-        """The settings with so much time: as a limit where they have no length, else with as many steps as fit."""
+        """The settings for so much time: a limit where they have no number of steps, else as many steps as fit."""
         training = self.settings.training
         if training.steps is None:
             return replace(self.settings, training=replace(training, minutes=seconds / 60))

@@ -22,14 +22,14 @@ from desp.storage import write_bytes
 
 @dataclass(frozen=True)
 class Problem:
-    """Data that a user might have: a file of `count` examples, and fresh ones to score on.
+    """Data that a user might have: a file of `count` examples, and fresh examples to score on.
 
     Attributes:
         name: what it is called on the command line and in records.
         summary: what is predicted from what, in a line.
         make: draws that many examples.
         count: examples of the file.
-        sizes: of the smallest and of the largest set there can be.
+        sizes: the smallest and the largest cardinality.
         features: of an element.
         valid: how many sets are valid for an input: one, a few that are all known, or a continuum.
         tests: fresh examples that systems are scored on.
@@ -122,7 +122,7 @@ def whole(generator: torch.Generator, low: int, high: int, *shape: int) -> Int[T
 
 
 def first_rows(sizes: Int[Tensor, " m"], rows: int) -> Bool[Tensor, "m n"]:
-    """A mask with so many true rows each, the first ones."""
+    """A mask of the first rows of each set, as many as its size."""
     return torch.arange(rows) < sizes.unsqueeze(1)
 
 

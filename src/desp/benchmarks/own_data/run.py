@@ -35,8 +35,8 @@ class SuiteOptions:
     """How problems are run.
 
     Attributes:
-        settings: of the library's run; those of the recipe `custom` are the defaults that are judged.
-        minutes: of training, by which the number of steps may have to shrink; the MLP has as long as that took.
+        settings: of the library's run; the settings of the recipe `custom` are the defaults that are judged.
+        minutes: of training at most, which may cut the number of steps; the MLP gets the time that training took.
         samples: K.
         seed: of data, runs and draws.
         variant: a name for settings that are not the recipe's.
@@ -66,7 +66,7 @@ class SuiteOptions:
 
     @property
     def changes(self) -> list[str]:
-        """What differs from the defaults, but for where it runs."""
+        """How settings differ from the defaults; device and engine do not count."""
         usual = replace(get_recipe(RECIPE).build(), device=self.settings.device, engine=self.settings.engine)
         return differences(to_json(usual), to_json(self.settings), ("by default", "here"))
 
@@ -120,7 +120,7 @@ def run_problem(problem: Problem, options: SuiteOptions, tell: Tell) -> Record:
 
 
 def _conditions(options: SuiteOptions) -> Record:
-    """What a record must have in common with what is asked for, to stand for it."""
+    """What a record must have so that the problem need not be run again."""
     return {
         "seed": options.seed,
         "samples": options.samples,
@@ -149,8 +149,8 @@ def run_problems(
         problems: which.
         options: how.
         folder: where records are kept; None: nowhere.
-        again: make all of them anew.
-        tell: called with what is done at the moment.
+        again: run all problems anew.
+        tell: called with what is done now.
     """
     records = []
     for number, problem in enumerate(problems, start=1):

@@ -133,7 +133,7 @@ def useless(count: int, generator: torch.Generator) -> Examples:
 
 
 def useless_sets(x: Float[Tensor, "m h"], generator: torch.Generator) -> SetBatch:
-    """Points (M, 4, 2) for inputs, of which the first two numbers count."""
+    """Points (M, 4, 2) for the first two numbers of inputs."""
     useful = x[:, :2]
     sizes = 2 + (useful[:, 0] * 3).long()
     angle = (2 * math.pi) * useful[:, 1:] + torch.arange(4)
@@ -240,7 +240,7 @@ def baskets(count: int, generator: torch.Generator) -> Examples:
 
 
 def baskets_sets(x: Float[Tensor, "m h"], generator: torch.Generator) -> SetBatch:
-    """Goods (M, 8, 12) for customers, of whom the first three numbers count."""
+    """Goods (M, 8, 12) for the first three numbers of customers."""
     taste, count = x[:, :3], len(x)
     sizes = (7 * taste[:, 0] + 2 * uniform(generator, count)).long().clamp(max=8)
     liked = (taste[:, 1:2] * 8).long() + whole(generator, 0, 2, count, 8)

@@ -1,4 +1,4 @@
 """Pictures of a run, as PNG or SVG bytes. Only these files draw; matplotlib is loaded when they do.
 
-Where it is not installed, all of them raise `MissingExtraError`.
+Where it is not installed, drawing raises `MissingExtraError`.
 """

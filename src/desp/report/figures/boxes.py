@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from desp.errors import RunError
 from desp.extras import require
+from desp.report.figures.legend import draw_legend
 from desp.report.figures.points import Axes2D, Points, window
 from desp.report.figures.style import (
-    FRAME,
     INK,
     MUTED,
     PREDICTION,
     SAMPLES_RECOVERY_HINT,
     new_figure,
+    plain_frame,
     render,
     style,
 )
@@ -30,23 +31,22 @@ if TYPE_CHECKING:
 
 Image = NDArray[np.uint8]
 
-# Okabe and Ito's colours without black and yellow, which few images show well; classes beyond begin anew. The
-# first three are off by one from those of the theme: replaced by it, two classes could become the same colour.
+# Okabe and Ito's colours without black and yellow, which few images show well; more classes begin anew. The first
+# three differ by one from colours of the theme: replaced by the theme's, two classes could get the same colour.
 CLASS_COLOURS = ("#d55e01", "#0072b3", "#009e74", "#cc79a7", "#e69f00", "#56b4e9")
 _URI = "data:image/png;base64,"
-# Of a picture: inches of a panel's longer side, and panels in a row.
+# Inches of a panel's longer side, and panels in a row of a picture.
 _PANEL, _IN_A_ROW = 3.2, 5
 # Share of a panel's height that a label needs.
 _ROOM = 0.06
 
 
-def image_of(example: dict[str, Any]) -> Image | None:
-    """The image (height, width, 3) of an example in samples.json; None where there is none.
+def image_of(uri: Any) -> Image | None:
+    """The image (height, width, 3) in a data URI of samples.json; None for None.
 
     Raises:
         RunError: it cannot be read.
     """
-    uri = example.get("image")
     if uri is None:
         return None
     image_module = require("PIL.Image", "viz", "draw pictures")
@@ -81,7 +81,7 @@ def classes_of(points: Points, axes: Axes2D) -> list[int]:
 
 
 def class_colour(number: int) -> str:
-    """Of the rectangles of a class."""
+    """The colour of a class of boxes."""
     return CLASS_COLOURS[number % len(CLASS_COLOURS)]
 
 
@@ -142,11 +142,7 @@ def class_legend(figure: "Figure", used: Iterable[int], axes: Axes2D) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(edgecolor=class_colour(n), fill=False, label=class_name(n, axes)) for n in sorted(set(used))]
-    if handles:
-        lowest = min(panel.get_position().y0 for panel in figure.axes)
-        below = lowest - 0.3 / figure.get_figheight()
-        options: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, below), "borderaxespad": 0.0}
-        figure.legend(handles=handles, ncols=min(6, len(handles)), fontsize=8, **options)
+    draw_legend(figure, handles, gap=0.3)
 
 
 # -- a picture of one image ------------------------------------------------------------------------------
@@ -189,10 +185,7 @@ def box_picture(image: Image | None, panels: Sequence[BoxPanel], axes: Axes2D) -
 
 
 def _fill(place: "Axes", panel: BoxPanel, image: Image | None, view: Points, axes: Axes2D) -> None:
-    place.set_xticks([])
-    place.set_yticks([])
-    for spine in place.spines.values():
-        spine.set_color(FRAME)
+    plain_frame(place)
     place.set_xlim(view[0, 0], view[1, 0])
     place.set_ylim(view[1, 1], view[0, 1])
     draw_image(place, image, view)

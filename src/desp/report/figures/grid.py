@@ -8,6 +8,7 @@ import numpy as np
 
 from desp.errors import RunError
 from desp.report.figures.boxes import Image, box_window, class_legend, classes_of, draw_boxes, draw_image, image_of
+from desp.report.figures.legend import draw_colour_bar
 from desp.report.figures.points import Axes2D, Points, as_points, by_angle, outside, window
 from desp.report.figures.style import (
     COLOUR_MAP,
@@ -21,6 +22,9 @@ from desp.report.figures.style import (
     TRUTH,
     ImageFormat,
     new_figure,
+    note_empty,
+    note_outside,
+    plain_frame,
     render,
     style,
 )
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Columns of true and of predicted sets.
+# Most columns of true and of predicted sets.
 _MOST_TRUTH, _MOST_PREDICTIONS = 3, 6
 _GAP = 0.28  # between groups of columns, as a share of a panel
 
@@ -68,7 +72,7 @@ def prediction_grid(samples: dict[str, Any], image_format: ImageFormat = "svg") 
         RunError: there are no examples, or a set cannot be read.
     """
     examples = samples.get("examples") or []
-    images = [image_of(row) for row in examples]
+    images = [image_of(row.get("image")) for row in examples]
     truth = [
         [_Cell(as_points(item), True, image=image) for item in (row.get("truth") or [])[:_MOST_TRUTH]]
         for row, image in zip(examples, images, strict=True)
@@ -97,7 +101,7 @@ def prediction_grid(samples: dict[str, Any], image_format: ImageFormat = "svg") 
 
 
 def _row_label(example: dict[str, Any]) -> str:
-    """What a row shows; of best, median and worst examples which of them it is."""
+    """The label of an example, below whether it is one of the best, median or worst."""
     label, group = str(example.get("label", "")), example.get("group")
     return f"{group}\n{label}" if group else label
 
@@ -170,7 +174,7 @@ def _draw(
         for text, colour, columns in heads:
             _head(figure, spec[0, columns], text, colour)
         if view.shape[1] >= 3:
-            _colour_bar(figure, look)
+            draw_colour_bar(figure, (view[0, 2], view[1, 2]), COLOUR_MAP, axes.name(2), gap=0.42)
         if axes.boxes is not None:
             class_legend(figure, (number for cell in cells for number in classes_of(cell.points, axes)), axes)
         return render(figure, image_format, dpi=140)
@@ -194,19 +198,6 @@ def _label_row(figure: "Figure", cell: Any, text: str) -> None:
     figure.text(box.x0 - shift, middle, text, ha="right", va="center", color=INK, parse_math=False)
 
 
-def _colour_bar(figure: "Figure", look: _Look) -> None:
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
-    colours = ScalarMappable(Normalize(look.window[0, 2], look.window[1, 2]), COLOUR_MAP)
-    lowest = min(panel.get_position().y0 for panel in figure.axes)
-    height = figure.get_figheight()
-    place = figure.add_axes((0.0, lowest - 0.42 / height, min(1.0, 2.5 / figure.get_figwidth()), 0.1 / height))
-    bar = figure.colorbar(colours, cax=place, orientation="horizontal")
-    bar.set_label(look.axes.name(2), fontsize=8, parse_math=False)
-    bar.outline.set_visible(False)
-
-
 # -- one panel -------------------------------------------------------------------------------------------
 
 
@@ -226,9 +217,7 @@ def _fill(panel: "Axes", cell: _Cell, look: _Look) -> None:
     if look.axes.boxes is not None:
         draw_image(panel, cell.image, look.window)
     if len(points) == 0 or look.window.shape[1] == 0:
-        # A blank panel would look like a failure to draw.
-        middle: dict[str, Any] = {"transform": panel.transAxes, "ha": "center", "va": "center"}
-        panel.text(0.5, 0.5, "empty", fontsize=8, color=MUTED, style="italic", **middle)
+        note_empty(panel)
         return
     if look.axes.boxes is not None:
         draw_boxes(panel, points, look.axes, colour)
@@ -238,18 +227,13 @@ def _fill(panel: "Axes", cell: _Cell, look: _Look) -> None:
         panel.vlines(points[:, 0], 0.25, 0.75, color=colour, linewidth=1.3, rasterized=look.raster)
     else:
         _draw_plane(panel, points, colour, look)
-    if hidden := outside(points, look.window):
-        note = f"{hidden} outside"
-        panel.text(0.96, 0.04, note, transform=panel.transAxes, ha="right", fontsize=6.5, color=MUTED)
+    note_outside(panel, outside(points, look.window))
 
 
 def _set_limits(panel: "Axes", look: _Look) -> None:
     """Limits, scales and frame: the same for all panels of a picture."""
     view = look.window
-    panel.set_xticks([])
-    panel.set_yticks([])
-    for spine in panel.spines.values():
-        spine.set_color(FRAME)
+    plain_frame(panel)
     if view.shape[1] == 1:
         panel.set_xlim(view[0, 0], view[1, 0])
         panel.set_ylim(0, 1)

@@ -1,41 +1,53 @@
-"""What colours and shapes mean in pictures of a user's own sets."""
+"""Legends and colour bars below all panels of a picture."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from desp.report.figures.panels import MARKERS, View, class_colour, colour_map
-
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
 
 
-def draw_legend(figure: "Figure", view: View) -> None:
-    """Below all panels: which colour and shape a category has, or what colours mean."""
-    height = figure.get_figheight()
-    lowest = min(panel.get_position().y0 for panel in figure.axes) - 0.42 / height
-    if view.categories:
-        from matplotlib.lines import Line2D
+def draw_legend(figure: "Figure", handles: "Sequence[Artist]", gap: float) -> None:
+    """Name handles by their labels.
 
-        handles = [
-            Line2D([], [], linestyle="", marker=MARKERS[n % len(MARKERS)], color=class_colour(n), label=name)
-            for n, name in enumerate(view.category_names)
-        ]
-        options: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, lowest), "borderaxespad": 0.0}
-        legend = figure.legend(handles=handles, ncols=min(6, len(handles)), fontsize=8, **options)
-        for text in legend.get_texts():
+    Args:
+        figure: with all its panels.
+        handles: what is named; without any there is no legend.
+        gap: inches below the panels.
+    """
+    if handles:
+        options: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, _below(figure, gap))}
+        options |= {"borderaxespad": 0.0, "fontsize": 8, "ncols": min(6, len(handles))}
+        for text in figure.legend(handles=handles, **options).get_texts():
             text.set_parse_math(False)  # a name with dollars is no formula
-    elif len(view.numbers) == 3:
-        _colour_bar(figure, view, lowest)
 
 
-def _colour_bar(figure: "Figure", view: View, top: float) -> None:
+def draw_colour_bar(
+    figure: "Figure", limits: tuple[float, float], colour_map: Any, label: str, gap: float, ticks: Any = None
+) -> None:
+    """Say which numbers colours stand for.
+
+    Args:
+        figure: with all its panels.
+        limits: numbers at both ends.
+        colour_map: of matplotlib.
+        label: what the numbers are.
+        gap: inches from the panels to the lower edge of the bar.
+        ticks: a locator; matplotlib's own if None.
+    """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
-    from matplotlib.ticker import MaxNLocator
 
-    feature = view.numbers[2]
-    colours = ScalarMappable(Normalize(*view.range_of(feature)), colour_map())
-    height = figure.get_figheight()
-    place = figure.add_axes((0.0, top - 0.1 / height, min(1.0, 2.5 / figure.get_figwidth()), 0.1 / height))
-    bar = figure.colorbar(colours, cax=place, orientation="horizontal", ticks=MaxNLocator(4))
-    bar.set_label(feature.label, fontsize=8, parse_math=False)
+    width = min(1.0, 2.5 / figure.get_figwidth())
+    place = figure.add_axes((0.0, _below(figure, gap), width, 0.1 / figure.get_figheight()))
+    colours = ScalarMappable(Normalize(*limits), colour_map)
+    bar = figure.colorbar(colours, cax=place, orientation="horizontal", ticks=ticks)
+    bar.set_label(label, fontsize=8, parse_math=False)
     bar.outline.set_visible(False)
+
+
+def _below(figure: "Figure", gap: float) -> float:
+    """A height below all panels, as a share of the figure."""
+    lowest = min(panel.get_position().y0 for panel in figure.axes)
+    return lowest - gap / figure.get_figheight()

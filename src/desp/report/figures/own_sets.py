@@ -9,15 +9,17 @@ import numpy as np
 from desp.comparison.features import Feature
 from desp.errors import RunError
 from desp.report.figures.boxes import Image, image_of
-from desp.report.figures.legend import draw_legend
+from desp.report.figures.legend import draw_colour_bar, draw_legend
 from desp.report.figures.panels import (
+    MARKERS,
     Layout,
     View,
+    class_colour,
+    colour_map,
     draw_input,
     draw_pair,
     draw_set,
     numbered_axes,
-    plain_frame,
 )
 from desp.report.figures.points import Points, as_points, window
 from desp.report.figures.style import (
@@ -29,6 +31,7 @@ from desp.report.figures.style import (
     TINT,
     TRUTH,
     new_figure,
+    plain_frame,
     render,
     style,
 )
@@ -37,19 +40,19 @@ from desp.report.numbers import short_number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Columns of true and of predicted sets, where each has a panel of its own.
+# Most columns of true and of predicted sets, where each set has a panel of its own.
 _MOST_TRUTH, _MOST_PREDICTIONS = 2, 4
-# Numbers of an element that pairs of them can show; more are drawn as a profile.
+# Elements of more numbers are drawn as profiles, not as pairs of features.
 _MOST_IN_PAIRS = 8
 # Numbers of an input beside its row.
 _MOST_INPUTS = 6
-# Inches: of panels, of what is written beside a row, and between panels.
+# Inches of panels, of the text beside a row, and between panels.
 _PANEL, _WIDE_PANEL, _TEXT, _GAP = 1.3, 1.9, 1.55, 0.16
 _BETWEEN_PAIRS, _WIDEST_PANEL, _PAGE = 0.5, 2.6, 8.6
 
 
 def layout_of(features: Sequence[Feature]) -> Layout:
-    """How sets are drawn so that every number is seen, and categories unless there are many numbers (profiles)."""
+    """The layout in which every number is seen, and categories too unless there are many numbers (profiles)."""
     numbers = sum(not feature.classes for feature in features)
     categories = len(features) - numbers
     if numbers <= 1:
@@ -117,8 +120,25 @@ def own_sets_picture(shown: dict[str, Any]) -> bytes:
     with style():
         figure = _draw_pairs(rows, view) if layout == "pairs" else _draw_sets(rows, view, layout)
         if layout == "plane":
-            draw_legend(figure, view)
+            _explain_colours(figure, view)
         return render(figure, dpi=140)
+
+
+def _explain_colours(figure: "Figure", view: View) -> None:
+    """Below all panels: which colour and marker a category has, or which numbers colours stand for."""
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import MaxNLocator
+
+    if view.categories:
+        handles = [
+            Line2D([], [], linestyle="", marker=MARKERS[n % len(MARKERS)], color=class_colour(n), label=name)
+            for n, name in enumerate(view.category_names)
+        ]
+        draw_legend(figure, handles, gap=0.42)
+    elif len(view.numbers) == 3:
+        feature = view.numbers[2]
+        limits = view.range_of(feature)
+        draw_colour_bar(figure, limits, colour_map(), feature.label, gap=0.52, ticks=MaxNLocator(4))
 
 
 def _row(example: dict[str, Any], names: Sequence[str]) -> _Row:
@@ -131,7 +151,7 @@ def _row(example: dict[str, Any], names: Sequence[str]) -> _Row:
     drawn = elements is not None or uri is not None
     return _Row(
         texts if drawn else texts + _input_texts(example.get("input"), names),
-        image_of({"image": uri}),
+        image_of(uri),
         None if elements is None else as_points(elements),
         [as_points(item) for item in example.get("truth") or []],
         [as_points(item.get("set") or []) for item in example.get("samples") or []],
@@ -195,7 +215,7 @@ def _draw_pairs(rows: list[_Row], view: View) -> "Figure":
 
 
 class _Grid:
-    """Panels with what is written, or drawn, of the input on their left.
+    """Panels in rows, with the input written or drawn on their left.
 
     Args:
         rows: examples.

@@ -9,7 +9,16 @@ import numpy as np
 from desp.comparison.features import Feature
 from desp.report.figures.boxes import Image
 from desp.report.figures.points import Points, outside
-from desp.report.figures.style import FRAME, INK, MUTED, PREDICTION, TRUTH
+from desp.report.figures.style import (
+    FRAME,
+    INK,
+    MUTED,
+    PREDICTION,
+    TRUTH,
+    note_empty,
+    note_outside,
+    plain_frame,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,13 +26,13 @@ if TYPE_CHECKING:
 Layout = Literal["line", "counts", "strip", "plane", "pairs", "profile"]
 """How a set is drawn; which one depends on the number of its features."""
 
-# Of classes beside their colours, for those who do not see them; one less than there are colours, so that no two
-# classes have both the same.
+# Markers of classes, for who cannot tell their colours; one less than there are colours, so that no two classes
+# have both the same.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-# More combinations of categories are not told apart: the first category alone counts then.
+# With more combinations of categories, only the first category is told apart.
 _MOST_CATEGORIES = 14
-# Neither too light for white ground nor too dark for black; none of them follows the theme, in which two classes
-# could become the same colour.
+# Neither too light for white ground nor too dark for black. None is a colour of the theme: replaced by the
+# theme's, two classes could get the same colour.
 _COLOURS = ("#2b7bd6", "#b14fc0", "#ec7a2d")
 _CLASS_COLOURS = ("#d9640a", "#1f82c4", "#0aa37a", "#cc79a7", "#b58900", "#8a6fd1", "#7f8c8d", "#c0392b")
 _LONGEST_NAME = 14
@@ -52,7 +61,7 @@ class View:
 
     @classmethod
     def of(cls, features: Sequence[Feature], limits: Points, sets: Sequence[Points], raster: bool) -> "View":
-        """Of all sets that are drawn."""
+        """The view of all sets that are drawn."""
         most = max(map(len, sets), default=1)
         size = float(np.clip(160 / max(most, 1), 2.0, 22))
         for by_first in (False, True):
@@ -115,16 +124,8 @@ class View:
         return pairs
 
 
-def plain_frame(axes: "Axes") -> None:
-    """A frame without numbers."""
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_color(FRAME)
-
-
 def draw_input(axes: "Axes", image: Image | None, elements: Points | None) -> None:
-    """An input that is an image, or a set, of which the first two features are drawn."""
+    """An input that is an image, or a set, drawn by its first two features."""
     if image is not None:
         axes.imshow(image, interpolation="none", aspect="equal")
     elif elements is not None and len(elements):
@@ -137,7 +138,7 @@ def draw_set(axes: "Axes", points: Points, colour: str, view: View, layout: Layo
     plain_frame(axes)
     _set_limits(axes, view, layout)
     if len(points) == 0:
-        _note(axes, "empty")
+        note_empty(axes)
         return
     numbers = view.numbers
     if layout == "line":
@@ -189,12 +190,12 @@ def _plane(axes: "Axes", points: Points, colour: str, view: View) -> None:
 
 
 def class_colour(number: int) -> str:
-    """Of a class, by its number."""
+    """The colour of a class, by its number."""
     return _CLASS_COLOURS[number % len(_CLASS_COLOURS)]
 
 
 def colour_map() -> Any:
-    """Of a third feature: seen on white and on black ground."""
+    """The colours of a third feature, visible on white and on black ground."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("own", _COLOURS)
@@ -238,19 +239,10 @@ def _set_limits(axes: "Axes", view: View, layout: Layout) -> None:
         axes.set_xlim(0.4, None)
 
 
-def _note(axes: "Axes", text: str) -> None:
-    # A blank panel would look like a failure to draw.
-    middle: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "center"}
-    axes.text(0.5, 0.5, text, fontsize=8, color=MUTED, style="italic", **middle)
-
-
 def _count_hidden(axes: "Axes", points: Points, view: View, layout: Layout) -> None:
-    drawn = [feature.columns[0] for feature in view.numbers[: 2 if layout == "plane" else 1]]
-    if layout in ("profile", "counts") or not drawn:
-        return
-    if hidden := outside(points[:, drawn], view.limits[:, drawn]):
-        place: dict[str, Any] = {"transform": axes.transAxes, "ha": "right"}
-        axes.text(0.96, 0.04, f"{hidden} outside", fontsize=6.5, color=MUTED, **place)
+    if layout not in ("profile", "counts"):
+        drawn = [feature.columns[0] for feature in view.numbers[: 2 if layout == "plane" else 1]]
+        note_outside(axes, outside(points[:, drawn], view.limits[:, drawn]))
 
 
 def numbered_axes(axes: "Axes", view: View, layout: Layout, *, below: bool, beside: bool) -> None:

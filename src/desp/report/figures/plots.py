@@ -40,7 +40,7 @@ class _Series:
 
 
 def learning_curves(record: RunRecord) -> list[tuple[bytes, str]]:
-    """Draw those of these that the log has, as SVG: loss, energies or risk, validation score, gradient norm.
+    """Draw loss, energies or risk, validation score and gradient norm as SVG, as far as the log has them.
 
     Returns:
         Pictures, each with the same in words for those who cannot see it.
@@ -134,8 +134,8 @@ def _describe(title: str, series: list[_Series]) -> str:
     return f"{title} over training: {'; '.join(parts)}."
 
 
-# Scores of an ablation's rows that are drawn together, each with its name, marker and line: of several, those that
-# were measured.
+# Scores of an ablation that are drawn together if they were measured, each with its name, marker and line: of all
+# tasks, and of tasks with precision and recall.
 _SCORES = (
     (("score", None, "s", "--"), ("hungarian", "Hungarian distance", "^", ":")),
     (("precision", "precision", "v", ":"), ("recall", "recall", "^", "-."), ("f1", "F1", "s", "--")),
@@ -184,7 +184,7 @@ def ablation_picture(ablation: dict[str, Any], image_format: ImageFormat = "svg"
 
 
 def _rows(ablation: dict[str, Any]) -> list[dict[str, Any]]:
-    """In the order of S/T."""
+    """The rows in the order of S/T."""
     rows = [row for row in ablation.get("rows") or [] if row.get("ratio") is not None]
     if not rows:
         raise RunError(f"ablation.json has no rows. Write it again with `{WRITTEN_BY['ablation.json']}`.")

@@ -12,7 +12,7 @@ from desp.runs.folder import WRITTEN_BY
 
 Points = NDArray[np.float64]
 
-# Predictions may leave the truth's window by this share of it; what lies farther out is counted, not drawn.
+# Predictions may leave the truth's window by this fraction of it; points farther out are counted, not drawn.
 _REACH = 0.5
 _MARGIN = 0.06
 # Features share a scale unless one spans this many times the other: then they have different units.
@@ -58,11 +58,11 @@ class Axes2D:
         names: of the features; may be fewer than there are.
         closed: the points of a set are the corners of a polygon.
         row_first: the first feature is an image row, which grows downwards.
-        boxes: columns (first, end) of left, top, right, bottom; None where elements are no boxes.
+        boxes: columns (first, end) of left, top, right, bottom; None where elements are not boxes.
         categories: columns (first, end) of the one-hot class of a box.
         classes: their names; may be fewer than there are.
         extent: width and height of the image, in the units of boxes.
-        numbers: how many columns come before those of categories; None where that is not known.
+        numbers: how many columns come before the columns of categories; None where that is not known.
     """
 
     names: tuple[str, ...] = ()

@@ -91,6 +91,27 @@ def plain_axes(axes: "Axes") -> None:
     axes.tick_params(length=0)
 
 
+def plain_frame(axes: "Axes") -> None:
+    """A frame without ticks."""
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_color(FRAME)
+
+
+def note_empty(axes: "Axes") -> None:
+    """Say that a set is empty: a blank panel would look like a failure to draw."""
+    middle: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "center"}
+    axes.text(0.5, 0.5, "empty", fontsize=8, color=MUTED, style="italic", **middle)
+
+
+def note_outside(axes: "Axes", hidden: int) -> None:
+    """Say how many elements lie outside of what a panel shows; nothing if none do."""
+    if hidden:
+        place: dict[str, Any] = {"transform": axes.transAxes, "ha": "right"}
+        axes.text(0.96, 0.04, f"{hidden} outside", fontsize=6.5, color=MUTED, **place)
+
+
 def render(figure: "Figure", image_format: ImageFormat = "svg", dpi: int = 160) -> bytes:
     """Turn a figure into a PNG with white ground, or a transparent SVG to be put inside a page."""
     buffer = io.BytesIO()

@@ -103,7 +103,7 @@ def _ours(
 ) -> tuple[Row, str]:
     """The library's own loop, on a batch in memory; the time is read where it asks for the next batch.
 
-    The method is told of the recipe's whole length, by which it chooses how its chains run.
+    The method chooses how its chains run by the length of training, so it is told the recipe's whole length.
     """
     kind = options.device.type
     warm_up, block = WARM_UP[kind], BLOCK[kind]
