@@ -252,7 +252,9 @@ EXAMPLES: list[Any] = [
         id_column="key",
     ),
     InMemorySettings(held_out=True, path="somewhere"),
-    MnistSettings(dataset="fashion", data_dir="somewhere", translate_fraction=0.5),
+    MnistSettings(
+        dataset="fashion", data_dir="somewhere", translate_fraction=0.5, validation_distance="hungarian"
+    ),
     CelebaSettings(source="simulated", data_dir="somewhere", feature_noise=0.3, simulated_noise=0.4),
     PedestriansSettings(
         source="simulated",

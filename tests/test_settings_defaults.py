@@ -314,7 +314,13 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     },
     InMemorySettings: {"kind": "given", "held_out": False, "path": ""},
     DataDescription: DESCRIPTION,
-    MnistSettings: {"kind": "mnist", "dataset": "mnist", "data_dir": "", "translate_fraction": 0.0},
+    MnistSettings: {
+        "kind": "mnist",
+        "dataset": "mnist",
+        "data_dir": "",
+        "translate_fraction": 0.0,
+        "validation_distance": "chamfer",
+    },
     CelebaSettings: {
         "kind": "celeba",
         "source": "files",

@@ -151,7 +151,7 @@ def read_baselines(folder: Path) -> list[Row]:
             result["system"],
             metric,
             scored="returned",
-            protocol="ours",
+            protocol=RECORDED,
             value=value,
             returned=value,
             data=result.get("data"),
@@ -198,8 +198,7 @@ def make_row(table: str | None, task: str, system: str, metric: str, **known: An
     the sets a user gets. Each has half of its 95 % interval, and its median over predictions where that is known.
     `value` is one of the two: a metric ending in `_raw` or `_returned` says which; without an ending it is the one
     that `scored` names, or the other one where that has no such metric. Where there is a value, all rows of a
-    recipe have its `scored`, and the same `protocol`: whose way of scoring that is (`paper` or `ours`, see
-    `_row_protocol`; not what `--protocol` takes).
+    recipe have its `scored`, and the `protocol` that they were scored by, such as `full`.
     """
     facts = metric_facts(metric)
     return {
@@ -278,7 +277,7 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
         "recipe": recipe.name,
         "variant": variant,
         "scored": recipe.scored,
-        "protocol": _row_protocol(recipe, results[0]),
+        "protocol": protocol_name(results[0]),
         "seeds": [result["seed"] for result in results],
         "n": len(results),
         "runs": len(results),
@@ -304,16 +303,6 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
             )
     first = make_row(recipe.table, recipe.task, _system(recipe, results[0]), "score") | common
     return rows + comparison_rows(results, first)
-
-
-def _row_protocol(recipe: Recipe, result: dict[str, Any]) -> str:
-    """Whose way of scoring a row follows: `paper`, raw output, as published; `ours`, the sets that a user gets.
-
-    A result of another evaluation protocol than `full` has the name of that protocol instead, such as `quick`. It
-    is not recorded, so tables have `paper` and `ours` alone, and None in a published cell that was not measured.
-    """
-    name = protocol_name(result)
-    return {"raw": "paper", "returned": "ours"}[recipe.scored] if name == RECORDED else name
 
 
 def _system(recipe: Recipe, result: dict[str, Any]) -> str:

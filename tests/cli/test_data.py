@@ -155,7 +155,7 @@ def test_from_files_to_a_report(
     assert "trained 3 steps" in finished.message
     saved = json.loads(Path("run/settings.json").read_text())
     wanted = {"kind": "mnist", "dataset": "mnist", "data_dir": str(tiny_mnist), "translate_fraction": 0.5}
-    assert saved["settings"]["task"] == wanted
+    assert saved["settings"]["task"] == wanted | {"validation_distance": "chamfer"}
     assert len(saved["data_fingerprint"]) == 32
 
     finished = desp("evaluate", "run", "--json")

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ from desp.distances import (
     nearest_hungarian,
 )
 from desp.metrics.distribution import compare_distributions, pairwise_distances
-from desp.metrics.reconstruction import chamfer_each, reconstruction_scores
+from desp.metrics.reconstruction import distance_each, reconstruction_scores
 from desp.sets import SetBatch
 
 SIZES = [2, 5, 0, 3]
@@ -117,7 +118,7 @@ OF_ROWS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "chamfer": chamfer,
     "hungarian": hungarian,
     "nearest_hungarian": nearest_hungarian,
-    "chamfer_each": chamfer_each,
+    "distance_each": partial(distance_each, chamfer),
     "reconstruction_scores": measured,
 }
 
@@ -135,7 +136,7 @@ def test_order_of_rows_does_not_matter(name: str, side: int) -> None:
     torch.testing.assert_close(OF_ROWS[name](*mixed), OF_ROWS[name](*given))
 
 
-@pytest.mark.parametrize("name", ["chamfer", "hungarian", "chamfer_each", "reconstruction_scores"])
+@pytest.mark.parametrize("name", ["chamfer", "hungarian", "distance_each", "reconstruction_scores"])
 def test_distances_are_symmetric(name: str) -> None:
     first, second = rows()
     torch.testing.assert_close(OF_ROWS[name](first, second), OF_ROWS[name](second, first))

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from desp.distances import chamfer
 from desp.errors import DataError
 from desp.metrics import reconstruction
-from desp.metrics.reconstruction import batched_size_rmse, chamfer_each, reconstruction_scores, released_sizes
+from desp.metrics.reconstruction import batched_size_rmse, distance_each, reconstruction_scores, released_sizes
 from desp.metrics.sizes import right_size, size_rmse
 
 
@@ -124,13 +125,13 @@ def test_against_brute_force(generator: torch.Generator) -> None:
 
 def test_parts_do_not_matter(generator: torch.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     predicted, true = random_sets(11, 6, generator), random_sets(11, 6, generator)
-    whole, assigned = chamfer_each(predicted, true), scores(predicted, true)["hungarian"]
+    whole, assigned = distance_each(chamfer, predicted, true), scores(predicted, true)["hungarian"]
     monkeypatch.setattr(reconstruction, "PAIRS_AT_ONCE", 4 * 36)
     assert [len(part) for part, _ in reconstruction._parts(predicted, true)] == [4, 4, 3]
-    torch.testing.assert_close(chamfer_each(predicted, true), whole)
+    torch.testing.assert_close(distance_each(chamfer, predicted, true), whole)
     assert scores(predicted, true)["hungarian"] == pytest.approx(assigned)
     monkeypatch.setattr(reconstruction, "PAIRS_AT_ONCE", 1)
-    torch.testing.assert_close(chamfer_each(predicted, true), whole)
+    torch.testing.assert_close(distance_each(chamfer, predicted, true), whole)
 
 
 def test_nan_is_named() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from desp.errors import SettingsError
 from desp.paper import PUBLISHED
-from desp.recipes import Recipe, all_recipes, get_recipe, get_table
+from desp.recipes import Recipe, all_recipes, get_recipe, get_table, registry
 from desp.settings import (
     SCHEMA,
     BoxDenoiserSettings,
@@ -320,3 +320,14 @@ def test_recipes_do_not_load_torch() -> None:
 
 if __name__ == "__main__":
     GOLDEN.write_text(json.dumps(all_settings(), indent=1) + "\n")
+
+
+def test_a_recipe_of_another_module_does_not_replace_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_RECIPES", dict(registry._RECIPES))
+
+    def polygons_desp() -> RunSettings:
+        """Of a package outside."""
+        return get_recipe("digits-desp").build()
+
+    with pytest.raises(SettingsError, match=r"a recipe 'polygons-desp' already, in desp\.paper\.toy\. Rename"):
+        registry.recipe(table=None, task="mine", system="mine", scored="raw")(polygons_desp)

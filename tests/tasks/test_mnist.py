@@ -1,6 +1,7 @@
 """set-MNIST as a task, on a tiny one made here."""
 
 import gzip
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch import Tensor
 import desp.methods.base
 import desp.tasks.mnist
 from desp.data import DeviceSource
+from desp.distances import chamfer, hungarian
 from desp.errors import DataError
 from desp.predictor import DataShape, SetPredictor
 from desp.settings import (
@@ -329,6 +331,24 @@ def test_validation_scores_the_raw_output(task: SetMnistTask, predictor: Callabl
     assert score(predictor()) == pytest.approx(0, abs=1e-9)
     moved = score(predictor(lambda x: x + 0.1))
     assert 0 < moved <= 2 * 0.01 / 2 + 1e-6
+
+
+def test_validation_by_assignments(task: SetMnistTask, predictor: Callable[..., SetPredictor]) -> None:
+    """All points at one place are near by Chamfer's distance where most elements are equal, not by assignments."""
+
+    def first_row_everywhere(x: Tensor) -> Tensor:
+        return x[:, :1].expand_as(x)
+
+    by_assignments = SetMnistTask(replace(task.settings, validation_distance="hungarian"))
+    batch = task.validation_batch(0, 500)
+    raw = first_row_everywhere(batch.x)
+    for some, distance in ((task, chamfer), (by_assignments, hungarian)):
+        score = some.validation(0)
+        assert score(predictor(first_row_everywhere)) == pytest.approx(
+            float(distance(raw, batch.x).mean()), rel=1e-5
+        )
+        assert score(predictor()) == pytest.approx(0, abs=1e-9)
+        assert math.isnan(score(predictor(lambda x: x * torch.nan)))
 
 
 def test_cases_are_kept_for_pictures(task: SetMnistTask, predictor: Callable[..., SetPredictor]) -> None:

@@ -48,6 +48,11 @@ def usage() -> str:
     )
 
 
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    """A handler of signals."""
+    del number, frame
+
+
 class _Interrupt:
     """What Ctrl-C does: it interrupts the command, which tidies up. A second time, or while modules are imported
     (some of them turn the interruption into errors of their own), it ends the process at once."""
@@ -56,7 +61,9 @@ class _Interrupt:
         self.received = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a further one would run this inside of itself
+        # A further one would run this inside of itself. SIG_IGN in its place races: Python writes a traceback if a
+        # signal that it has noted is ignored by the time it is handled.
+        signal.signal(signal.SIGINT, _do_nothing)
         if self.received or _importing(frame):
             shown_again = b"\x1b[?25h" if os.isatty(2) else b""  # the cursor, which a progress bar may have hidden
             os.write(2, b"" if self.received else shown_again + b"\ninterrupted\n")

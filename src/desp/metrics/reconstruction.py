@@ -1,6 +1,6 @@
 """Scores of reconstructed sets, written with presence as last column (set-MNIST)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from jaxtyping import Float, Int
@@ -10,6 +10,8 @@ from desp.distances import chamfer, hungarian
 from desp.metrics.base import Metric
 from desp.metrics.sizes import RIGHT_SIZE, right_size, size_rmse
 
+SetDistance = Callable[[Tensor, Tensor], Tensor]
+"""(B, N, C), (B, N, C) -> (B,)"""
 PRESENT = 0.5
 RELEASED_THRESHOLD = 0.015
 RELEASED_BATCH = 100
@@ -26,9 +28,11 @@ RECONSTRUCTION_METRICS = (
 )
 
 
-def chamfer_each(predicted: Float[Tensor, "m n c"], true: Float[Tensor, "m n c"]) -> Float[Tensor, " m"]:
-    """Chamfer distance of each pair, all rows included, in parts that fit into memory."""
-    return torch.cat([chamfer(some, wanted) for some, wanted in _parts(predicted, true)])
+def distance_each(
+    distance: SetDistance, predicted: Float[Tensor, "m n c"], true: Float[Tensor, "m n c"]
+) -> Float[Tensor, " m"]:
+    """Distance of each pair of sets, all rows included, in parts that fit into memory."""
+    return torch.cat([distance(some, wanted) for some, wanted in _parts(predicted, true)])
 
 
 def reconstruction_scores(
@@ -46,8 +50,8 @@ def reconstruction_scores(
     Raises:
         DataError: NaN or infinity in a set.
     """
-    near = chamfer_each(predicted, true).cpu()
-    assigned = torch.cat([hungarian(some, wanted) for some, wanted in _parts(predicted, true)]).cpu()
+    near = distance_each(chamfer, predicted, true).cpu()
+    assigned = distance_each(hungarian, predicted, true).cpu()
     released = [released_sizes(sets).cpu() for sets in (predicted, true)]
     sizes = [(sets[..., -1] > PRESENT).sum(dim=1).cpu() for sets in (predicted, true)]
     scores = {

@@ -62,10 +62,19 @@ def recipe(
     minutes: float | None = None,
     hardware: str = "H200",
 ) -> Callable[[Callable[[], RunSettings]], Callable[[], RunSettings]]:
-    """Register the decorated function as a recipe under its name, with dashes for underscores."""
+    """Register the decorated function as a recipe under its name, with dashes for underscores.
+
+    Raises:
+        SettingsError: when it decorates, if another module has a recipe of that name.
+    """
 
     def register(build: Callable[[], RunSettings]) -> Callable[[], RunSettings]:
         name = build.__name__.replace("_", "-")
+        if name in _RECIPES and _RECIPES[name].build.__module__ != build.__module__:
+            raise SettingsError(
+                f"There is a recipe '{name}' already, in {_RECIPES[name].build.__module__}. Rename the one in "
+                f"{build.__module__}."
+            )
         _RECIPES[name] = Recipe(name, build, table, task, system, scored, expected, minutes, hardware)
         return build
 

@@ -164,6 +164,8 @@ class MnistSettings(TaskSettings):
     translate_fraction: float = 0.0
     """Augmentation: fraction of the training sets that are translated by whole pixels to anywhere in the picture,
     so that points at its border, which are rare, are seen more often."""
+    validation_distance: Literal["chamfer", "hungarian"] = "chamfer"
+    """Which distance of validation sets chooses the weights that are kept."""
 
     def __post_init__(self) -> None:
         require_setting(
