@@ -41,8 +41,8 @@ def _kinds(family: type[Variant]) -> str:
 
 
 _USE_METHOD = (
-    f"Use another method than the recipe's, with its defaults: {_kinds(MethodSettings)}. Add --help to see its "
-    "settings. Encoders and samplers have no such flag."
+    "Use another method than the recipe's, with its defaults; other settings stay the recipe's: "
+    f"{_kinds(MethodSettings)}. Add --help to see its settings. Encoders and samplers have no such flag."
 )
 _ENERGY = (
     f"Another energy than the method's, with the same width (`hidden`): {_kinds(EnergySettings)}. `--energy "
