@@ -23,7 +23,6 @@ from desp.randomness import make_generator
 # Sides of the square matrices, and bytes of the copy: large enough for full speed, small enough for a moment.
 MATRIX_SIDE = {"cuda": 8192, "cpu": 1024}
 COPIED_BYTES = {"cuda": 2**30, "cpu": 2**26}
-SAMPLES = 5
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,8 @@ class Peaks:
     bytes: float
 
 
-def measure_peaks(device: torch.device) -> Peaks:
-    """Time a large matrix product and a large copy; the fastest of several counts."""
+def measure_peaks(device: torch.device, repeats: int) -> Peaks:
+    """Time a large matrix product and a large copy; the fastest of `repeats` counts."""
     side, size = MATRIX_SIDE[device.type], COPIED_BYTES[device.type]
     # Random numbers: a GPU multiplies constant ones faster, as they cost it less power.
     matrix = torch.rand(side, side, device=device, generator=make_generator("bench", "peaks", device=device))
@@ -48,9 +47,9 @@ def measure_peaks(device: torch.device) -> Peaks:
     source = torch.zeros(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     multiplied = min(
-        measure(lambda: torch.mm(matrix, matrix, out=product), device, 1)["ms"] for _ in range(SAMPLES)
+        measure(lambda: torch.mm(matrix, matrix, out=product), device, 1)["ms"] for _ in range(repeats)
     )
-    copied = min(measure(lambda: target.copy_(source), device, 1)["ms"] for _ in range(SAMPLES))
+    copied = min(measure(lambda: target.copy_(source), device, 1)["ms"] for _ in range(repeats))
     return Peaks(2 * side**3 / (1e-3 * multiplied), 2 * size / (1e-3 * copied))
 
 
@@ -58,7 +57,7 @@ def floor_rows(options: BenchOptions) -> list[Row]:
     """One row a task: the lower bound on the time of its whole chain."""
     tasks = options.chosen([case.task for case in CHAINS])
     with matmul_precision(OUR_PRECISION):
-        peaks = measure_peaks(options.device)
+        peaks = measure_peaks(options.device, options.repeats)
     rows = []
     for case in (item for item in CHAINS if item.task in tasks):
         energy, shape = case.build(options.device, options.seed), (case.batch, case.size, case.channels)

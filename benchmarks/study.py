@@ -14,8 +14,14 @@ def main(what: str, rows_of: Callable[[BenchOptions], list[Row]], about: str | N
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run")
     parser.add_argument("--tasks", nargs="*", default=(), help="only these rows")
-    parser.add_argument("--repeats", type=int, default=5, help="warm runs whose median is shown")
-    parser.add_argument("--record", type=Path, help="also write the rows, with their provenance, into this folder")
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="warm runs whose median is shown (floors: the fastest)"
+    )
+    parser.add_argument(
+        "--record",
+        type=Path,
+        help="also write the rows, with their provenance, into this folder; an earlier record there is replaced",
+    )
     given = parser.parse_args()
     options = BenchOptions(default_device(given.device), tasks=tuple(given.tasks), repeats=given.repeats)
     rows = rows_of(options)

@@ -34,7 +34,7 @@ def test_rows_of_a_comparison_say_how_many_seeds_they_are_of() -> None:
     comparison = {"systems": {"desp": system, "knn": system}}
     results = [made_up("custom", seed, 1.0, 1.0, comparison=comparison) for seed in (0, 1)]
     compared = [row for row in rows_of(results) if row.get("compared")]
-    assert [(row["n"], row["runs"]) for row in compared] == [(2, 2)] * 4
+    assert [row["n"] for row in compared] == [2] * 4
 
 
 def test_the_papers_recipes_score_the_raw_output() -> None:
@@ -140,7 +140,6 @@ def test_a_row_names_its_recipe() -> None:
         "std": None,
         "ci95": None,
         "n": 1,
-        "runs": 1,
         "raw": 1.0,
         "raw_ci95": None,
         "raw_median": None,
@@ -152,6 +151,7 @@ def test_a_row_names_its_recipe() -> None:
         "epochs": [None],
         "ended_by": "unknown",
         "rollbacks": "unknown",
+        "devices": "unknown",
         "commits": "unknown (source unknown)",
         "paper": pytest.approx(2.4e-5),
         "real_data": 5e-7,
@@ -179,7 +179,7 @@ def test_a_metric_that_older_files_lack_is_of_the_others() -> None:
         result["scores"]["returned"]["kuiper"] = value
     for some in (results, results[::-1]):
         row = by_metric(rows_of(some))["kuiper"]
-        assert (row["value"], row["returned"], row["n"], row["runs"]) == (*[pytest.approx(0.2)] * 2, 2, 3)
+        assert (row["value"], row["returned"], row["n"], len(row["seeds"])) == (*[pytest.approx(0.2)] * 2, 2, 3)
         assert by_metric(rows_of(some))["score"]["n"] == 3
     shown = markdown_table(rows_of(results), short=False)
     assert "| kuiper |  |  | 0.20 ± 1.3 |  | 2 |" in shown

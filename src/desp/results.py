@@ -216,7 +216,6 @@ def make_row(table: str | None, task: str, system: str, metric: str, **known: An
         "std": None,
         "ci95": None,
         "n": 0,
-        "runs": 0,
         "raw": None,
         "raw_ci95": None,
         "raw_median": None,
@@ -228,6 +227,7 @@ def make_row(table: str | None, task: str, system: str, metric: str, **known: An
         "epochs": [],
         "ended_by": None,
         "rollbacks": None,
+        "devices": None,
         "commits": None,
         "paper": None,
         "real_data": None,
@@ -280,7 +280,6 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
         "protocol": protocol_name(results[0]),
         "seeds": [result["seed"] for result in results],
         "n": len(results),
-        "runs": len(results),
         **training_facts(results),
         "data": results[0].get("data"),
     }

@@ -17,8 +17,9 @@ def training_facts(results: list[dict[str, Any]]) -> dict[str, Any]:
     """What rows say about the training of one recipe's results, one for each seed.
 
     Returns:
-        `steps` in words: how many, of how many if the recipe has more, and the best one; `epochs`, a number for
-        each seed; `ended_by`; `rollbacks` of all seeds together; `commits`, and how they are known.
+        `steps` in words: how many, of how many if fewer than the recipe's were asked for, and the best one;
+        `epochs`, a number for each seed; `ended_by`; `rollbacks` of all seeds together; `devices`; `commits`, and
+        how they are known.
     """
     texts = [text for result in results if (text := _length(result)) is not None]
     return {
@@ -26,6 +27,7 @@ def training_facts(results: list[dict[str, Any]]) -> dict[str, Any]:
         "epochs": [_epochs(result) for result in results],
         "ended_by": _joined(_ended_by(result) for result in results),
         "rollbacks": _rollbacks(results),
+        "devices": "; ".join(dict.fromkeys(str(_training(result).get("device") or UNKNOWN) for result in results)),
         "commits": _commits(results),
     }
 
@@ -65,9 +67,7 @@ def _length(result: dict[str, Any]) -> str | None:
     training = _training(result)
     if training.get("steps") is None:
         return None
-    full = get_recipe(result["recipe"]).build().training.steps
-    asked = _asked(result).get("steps", full)
-    cut = f" of {full:,}" if asked is not None and full is not None and asked < full else ""
+    cut = f" of {get_recipe(result['recipe']).build().training.steps:,}" if _is_shortened(result) else ""
     best = training.get("kept_step")
     best = f", best {best:,}" if best is not None and best != training["steps"] else ""
     return f"{training['steps']:,}{cut}{best}"
@@ -95,7 +95,8 @@ def recorded_settings(result: dict[str, Any]) -> RunSettings | None:
 
 
 def _ended_by(result: dict[str, Any]) -> str:
-    """`steps` if all that were asked for were made, `patience` if validation no longer improved, `time`, ..."""
+    """`steps` if all steps of the recipe were made, `shortened` if fewer were asked for, `patience` if validation
+    no longer improved, `time`, ..."""
     training, asked = _training(result), _asked(result)
     if training.get("stop_reason") in _ENDINGS:
         return _ENDINGS[training["stop_reason"]]
@@ -104,7 +105,15 @@ def _ended_by(result: dict[str, Any]) -> str:
     reached = training.get("steps") is not None and training["steps"] == asked.get("steps")
     # Older files do not say it; without patience only the steps could end training.
     certain = training.get("stopped_early") is False or ("patience" in asked and asked["patience"] is None)
-    return "steps" if reached and certain else UNKNOWN
+    if not (reached and certain):
+        return UNKNOWN
+    return "shortened" if _is_shortened(result) else "steps"
+
+
+def _is_shortened(result: dict[str, Any]) -> bool:
+    full = get_recipe(result["recipe"]).build().training.steps
+    asked = _asked(result).get("steps", full)
+    return asked is not None and full is not None and bool(asked < full)
 
 
 def _rollbacks(results: list[dict[str, Any]]) -> int | str:

@@ -33,7 +33,7 @@ ROW = {
     "real_data",
     "data",
     *("ci95", "n", "raw", "raw_ci95", "raw_median", "returned", "returned_ci95", "returned_median"),
-    *("runs", "epochs", "ended_by", "rollbacks", "commits"),
+    *("epochs", "ended_by", "rollbacks", "devices", "commits"),
 }
 
 

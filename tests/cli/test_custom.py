@@ -286,6 +286,7 @@ def test_answers_that_other_flags_changed_are_resumed_by_the_same_command(
         (["custom", "--answers", "one", "--use-method", "tspn"], "Leave one of them out"),
         (["custom-contrastive", "--answers", "one"], "--answers goes with 'custom'"),
         (["polygons-desp", "--answers", "one"], "--answers goes with 'custom'"),
+        (["custom", "--answers", "many", "--use-method", "denoiser"], "Leave one of them out"),
         (
             ["custom", "--data", "x.jsonl", "--task.description.aligned", "--answers", "several"],
             "which the input gives where outputs are aligned with it. Leave it out.",

@@ -123,3 +123,11 @@ def test_demo_names_the_extra_it_needs_first(desp: Desp) -> None:
 
 def test_almost_all_is_not_called_all() -> None:
     assert [_percent(share) for share in (1.0, 0.9998, 0.99, 0.0)] == ["100.0 %", "99.9 %", "99.0 %", "0.0 %"]
+
+
+def test_a_demo_that_cannot_begin_leaves_the_earlier_one(desp: Desp) -> None:
+    assert desp("demo").status == 0
+    finished = desp("demo", "--seed", "-1")
+    assert finished.status == 2
+    assert "at least 0, got -1" in finished.err
+    assert Path("runs/demo/report.html").exists()

@@ -71,3 +71,26 @@ def test_what_is_no_table(tmp_path: Path, content: bytes | None) -> None:
         path.write_bytes(content)
     with pytest.raises(DataError, match="cannot be read as CSV"):
         read(path)
+
+
+def test_an_item_without_a_set_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"line 3: the column 'basket' is empty\. Name the set of every item"):
+        read(table(tmp_path, HEAD + "a,1,1,0,1\n ,1,1,0,1\n"))
+
+
+def test_blanks_around_the_name_of_a_set_do_not_matter(tmp_path: Path) -> None:
+    found = read_label_table(table(tmp_path, HEAD + "a,1,1,0,1\na ,0,1,1,1\n"), "basket", ("first", "second"))
+    assert found.names == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ((), "There is no column of labels"),
+        (("first", "first"), "'first' is named twice"),
+        (("first", "basket"), "'basket' is named twice"),
+    ],
+)
+def test_label_columns_are_named_once(tmp_path: Path, labels: tuple[str, ...], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_label_table(table(tmp_path, HEAD + ROWS), "basket", labels)

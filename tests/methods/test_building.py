@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from desp.data.shape import DataShape
 from desp.errors import DataError, SettingsError
 from desp.methods import Method, MethodParts, build_method
-from desp.methods.base import code_shape, evaluating
+from desp.methods.base import evaluating
+from desp.methods.building import code_shape
 from desp.nn import InputScaling
 from desp.samplers import CHAINS_AT_ONCE, ChainInfo, Record
 from desp.sets import SetRepresentation

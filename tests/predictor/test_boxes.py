@@ -15,7 +15,8 @@ from desp.boxes import box_iou, corners_to_centres
 from desp.data.shape import DataShape
 from desp.errors import SettingsError
 from desp.methods import build_method
-from desp.predictor import SetPredictor
+from desp.predictor import Prediction, SetPredictor
+from desp.predictor.box_fusion import best_prediction
 from desp.randomness import make_generator
 from desp.scaling import FeatureScaling
 from desp.sets import SetBatch, SetRepresentation
@@ -360,3 +361,14 @@ def test_boxes_as_inputs_are_scaled_as_those_to_predict() -> None:
     x = torch.stack([item for item, _ in pairs])
     padded = predictor.sets_to_tensor(SetBatch.from_ragged(sets, predictor.shape.max_size))
     torch.testing.assert_close(predictor.method.encoder(x), padded)
+
+
+def test_the_best_of_aligned_boxes_is_a_sample_in_the_order_of_the_input() -> None:
+    """Pooled boxes are ordered by their confidence, which is no order of the input."""
+    boxes = torch.tensor([[0.6, 0.1, 0.7, 0.2], [0.1, 0.1, 0.2, 0.2]])
+    energies = torch.zeros(3)
+    aligned = Prediction([boxes, boxes + 0.01, boxes + 0.3], energies, aligned=True)
+    found = best_prediction(aligned, BOXES, MOST)
+    torch.testing.assert_close(found.sets, [boxes + 0.01])
+    pooled = best_prediction(replace(aligned, aligned=False), BOXES, MOST)
+    assert pooled.presence is not None

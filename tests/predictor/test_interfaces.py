@@ -21,6 +21,7 @@ from desp.predictor import SetPredictor, fitting
 from desp.predictor.saving import load_predictor
 from desp.sets import SetBatch
 from desp.settings import (
+    ContrastiveSettings,
     DataDescription,
     EDMSettings,
     EnergyDenoisingSettings,
@@ -293,6 +294,18 @@ def test_parameters_are_read_and_set() -> None:
     for wrong in ("methods", "method__sampler__step", "engine__fast"):
         with pytest.raises(SettingsError, match=f"There is no parameter '{wrong}'"):
             predictor.set_params(**{wrong: 1})
+
+
+def test_a_representation_that_was_not_given_is_that_of_the_method() -> None:
+    predictor = SetPredictor()
+    assert predictor.get_params(deep=False)["representation"] is None
+    assert predictor.get_params()["representation__scaling"] == predictor.representation.scaling == "standard"
+    predictor.set_params(method=ContrastiveSettings())
+    assert predictor.representation == SetPredictor(ContrastiveSettings()).representation
+    predictor.set_params(representation__max_size=7)
+    assert predictor.representation == replace(SetPredictor(ContrastiveSettings()).representation, max_size=7)
+    predictor.set_params(method=EnergyDenoisingSettings())
+    assert predictor.representation.max_size == 7  # given now
 
 
 def test_unknown_options_of_from_pretrained(fitted: SetPredictor, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,9 @@ from desp.sets import SetBatch
 from desp.settings import (
     ContrastiveSettings,
     DeepSetsSettings,
+    DenoiserSettings,
     LangevinSettings,
+    MethodSettings,
     RepresentationSettings,
     TrainingSettings,
 )
@@ -185,3 +188,46 @@ def test_either_padding_gives_true_sets_back_by_default(kind: str) -> None:
     again = predictor.sets_from_tensor(predictor.sets_to_tensor(sets))
     assert torch.equal(again.mask, sets.mask)
     assert torch.allclose(again.elements, sets.elements, atol=1e-6)
+
+
+class Gives(nn.Module):
+    """An encoder that gives what a function makes of its input."""
+
+    def __init__(self, of: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.of = of
+
+    def forward(self, x: Tensor) -> Any:
+        return self.of(x)
+
+
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        (lambda x: (x, x), "must give a tensor of codes, got tuple. Wrap it"),
+        (lambda x: x[:, 0], r"it gives shape \(1,\). Flatten or pool it"),
+        (lambda x: x[:, :, None, None].expand(-1, -1, 2, 2), r"it gives shape \(1, 3, 2, 2\). Flatten or pool it"),
+        (lambda x: x[:, None].expand(-1, 5, -1), "gives 5 codes for one input, but padded sets have 3 rows"),
+    ],
+    ids=["a tuple", "numbers", "feature maps", "codes of places"],
+)
+@pytest.mark.parametrize("method", [SETTINGS, DenoiserSettings()], ids=["with an energy", "without"])
+def test_an_encoder_that_gives_no_codes_is_refused(
+    of: Callable[[Tensor], Any], message: str, method: MethodSettings
+) -> None:
+    with pytest.raises(SettingsError, match=message):
+        SetPredictor(method, input_encoder=Gives(of), device="cpu").fit(pairs(), TrainingSettings(steps=1))
+
+
+@pytest.mark.parametrize("score", [None, torch.zeros(0), "low"])
+def test_a_validation_that_returns_no_score_is_refused(score: Any) -> None:
+    training = TrainingSettings(steps=2, validate_every=1)
+    with pytest.raises(SettingsError, match="validation must return a number, or a tensor with a score"):
+        SetPredictor(SETTINGS, device="cpu").fit(pairs(), training, validation=lambda _: score)
+
+
+def test_a_validation_of_other_examples_each_time_is_refused() -> None:
+    lengths = iter(range(2, 99))
+    training = TrainingSettings(steps=4, validate_every=1, keep="last")
+    with pytest.raises(SettingsError, match=r"there were \d scores before, and \d now"):
+        SetPredictor(SETTINGS, device="cpu").fit(pairs(), training, validation=lambda _: torch.rand(next(lengths)))

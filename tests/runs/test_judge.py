@@ -107,7 +107,7 @@ def test_predictions_far_from_each_other_need_no_mlp(predictor: SetPredictor) ->
 
 
 def test_too_few_tests_or_predictions_are_not_compared(predictor: SetPredictor) -> None:
-    assert "at least 5 held-out examples" in compared(predictor, moved(0.0), count=4)
+    assert "at least 5 held-out examples; there are 4." in compared(predictor, moved(0.0), count=4)
     setup = EvaluationSetup(predictor, 0, 1, QUICK)
     reason = compare(setup, predicted(predictor, made(9, 2), moved(0.0)), [], (made(9, 1), []))
     assert "--samples 2 or more" in reason

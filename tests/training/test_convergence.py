@@ -82,7 +82,7 @@ def test_means_have_standard_errors() -> None:
 
 def test_what_two_validations_share_is_no_noise_of_their_difference() -> None:
     assert paired_difference([1.0, 100.0], [0.5, 99.5]) == (0.5, 0.0)
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(SettingsError, match="1 scores before, and 2 now"):
         paired_difference([1.0, 2.0], [1.0])
 
 

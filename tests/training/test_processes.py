@@ -162,13 +162,13 @@ def test_alone_every_question_answers_itself() -> None:
     alone = Accelerator(cpu=True)
     assert (any_process(alone, True), any_process(alone, False)) == (True, False)
     assert mean_of_processes(alone, {"a": 0.1}) == {"a": 0.1}
-    assert broadcast_from_first(alone, 0.1) == [0.1]
+    assert broadcast_from_first(alone, torch.tensor([0.1], dtype=torch.float64)) == [0.1]
     assert broadcast_from_first(alone, torch.tensor([0.5, 0.25])) == [0.5, 0.25]
 
 
 def test_scores_are_passed_on_as_they_are() -> None:
     """In double precision, or a score would be no improvement on itself."""
-    assert broadcast_from_first(OneOfTwo(1), 0.1) == [0.1]
+    assert broadcast_from_first(OneOfTwo(1), torch.tensor([0.1], dtype=torch.float64)) == [0.1]
     scores = Scores(0.3, 0.1, 0.2)
     scores.trainer = trainer_of(OneOfTwo(1), replace(SHORT, steps=3, validate_every=1), validate=scores)
     outcome = scores.trainer.fit()

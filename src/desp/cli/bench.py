@@ -55,7 +55,8 @@ class _BenchArguments:
     markdown: bool = False
     """Print a markdown table, as the documentation shows it."""
     record: Path | None = None
-    """Also write the rows, with their provenance, into this folder."""
+    """Also write the rows, with their provenance, into this folder. An earlier record of the same benchmark and
+    kind of device there is replaced."""
     device: Device = "auto"
     """Where to run."""
     engine: Engine = "auto"

@@ -36,9 +36,11 @@ def run(arguments: list[str]) -> None:
     """Train, predict, report."""
     options = parse(_DemoArguments, arguments, "demo", EXAMPLES)
     from desp.extras import require
+    from desp.randomness import check_seed
 
     require("matplotlib", "viz", "draw pictures")
     settings = get_recipe("demo").build()
+    check_seed(options.seed)
     _clear(options.run)
     print("Learning to draw polygons with four to eight corners at any rotation, from their number of corners.")
     from desp.training.device import one_thread

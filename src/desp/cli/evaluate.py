@@ -30,10 +30,10 @@ class _EvaluateArguments(ScoreArguments):
 
     samples: int = 10
     """K, predictions for each input. On own data, and tasks of plugins with the default scores, all metrics but
-    calibration_error use them. On CLEVR they are pooled into the returned set. Polygons, Digits, set-MNIST, CelebA
-    and pedestrians do not use this flag: the protocol fixes the counts. On CelebA ten predictions are scored, or
-    the one answer of a deterministic method; on pedestrians twenty samples (raw), and the centres of twenty
-    clusters of `task.drawn` samples (returned)."""
+    calibration_error use them. On CLEVR they are pooled into the returned set. The other tasks do not use this
+    flag. Polygons and Digits: the protocol fixes how many predictions are compared. set-MNIST: one is scored.
+    CelebA: ten, or the one answer of a deterministic method. Pedestrians: twenty samples (raw), and the centres of
+    twenty clusters of `task.drawn` samples (returned)."""
     distance: Distance = "chamfer"
     """Set distance of coverage, minimum_matching_distance and nearest_neighbour_accuracy."""
     seed: tuple[int, ...] = ()

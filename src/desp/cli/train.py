@@ -161,7 +161,12 @@ def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
 
 
 def _with_answers(settings: RunSettings, answers: str, method: str | None) -> RunSettings:
-    if not settings.task.own_data or settings.method.kind != own_data_method().kind:
+    own = own_data_method().kind
+    if settings.recipe == "custom" and settings.method.kind != own:
+        raise SettingsError(
+            f"--answers goes with {own}; this run has {settings.method.kind}. Leave --answers out."
+        )
+    if not settings.task.own_data or settings.method.kind != own:
         raise SettingsError(
             f"--answers goes with 'custom'; the recipe '{settings.recipe}' fixes its method. Leave --answers out."
         )

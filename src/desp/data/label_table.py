@@ -45,8 +45,8 @@ def read_label_table(path: Path, set_column: str, label_columns: Sequence[str]) 
             other columns are features.
 
     Raises:
-        DataError: the file cannot be read, a column is missing or named twice, a value is no number, a label is
-            neither 0 nor 1, or an answer is empty for some items of a set and not for others.
+        DataError: the file cannot be read, a column is missing or named twice, an item has no set, a value is no
+            number, a label is neither 0 nor 1, or an answer is empty for some items of a set and not for others.
     """
     columns = _columns(path, csv_columns(path), set_column, label_columns)
     features = tuple(name for name in columns if name not in (set_column, *label_columns))
@@ -58,7 +58,7 @@ def read_label_table(path: Path, set_column: str, label_columns: Sequence[str]) 
         where = f"{path}, line {line}"
         labels = [_label(named[name], name, where) for name in label_columns]
         item = [_number(named[name], name, where) for name in features]
-        sets.setdefault(named[set_column], []).append((where, item, labels))
+        sets.setdefault(_set_name(named[set_column], set_column, where), []).append((where, item, labels))
     return LabelTable(
         features,
         tuple(sets),
@@ -68,10 +68,25 @@ def read_label_table(path: Path, set_column: str, label_columns: Sequence[str]) 
 
 
 def _columns(path: Path, head: tuple[str, ...], set_column: str, label_columns: Sequence[str]) -> tuple[str, ...]:
+    if not label_columns:
+        raise DataError("There is no column of labels. Name at least one, such as --label-columns label.")
     for name in (set_column, *label_columns):
+        if (set_column, *label_columns).count(name) > 1:
+            raise DataError(
+                f"The column '{name}' is named twice. The set and each answer have a column of their own."
+            )
         if name not in head:
             raise DataError(f"{path} has no column '{name}'. It has: {', '.join(head) or 'none'}.")
     return check_columns(path, head)
+
+
+def _set_name(text: str, column: str, where: str) -> str:
+    name = text.strip()
+    if not name:
+        raise DataError(
+            f"{where}: the column '{column}' is empty. Name the set of every item, or leave the row out."
+        )
+    return name
 
 
 def _number(text: str, column: str, where: str) -> float:

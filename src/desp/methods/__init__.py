@@ -5,7 +5,7 @@ Each has the model, its loss, and how sets are sampled from it.
 
 from desp.methods.base import Method as Method
 from desp.methods.base import MethodParts as MethodParts
-from desp.methods.base import build_method as build_method
+from desp.methods.building import build_method as build_method
 from desp.methods.contrastive import Contrastive as Contrastive
 from desp.methods.denoising import Denoiser as Denoiser
 from desp.methods.denoising import EnergyDenoising as EnergyDenoising

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,19 +12,15 @@ from torch import Tensor, nn
 
 from desp.data.shape import DataShape
 from desp.energies import SetEnergy
-from desp.errors import DataError, SettingsError
-from desp.nn import CardinalityHead, InputScaling, SetScaling, check_channels_first
+from desp.errors import SettingsError
+from desp.nn import CardinalityHead
 from desp.samplers import CHAINS_AT_ONCE, ChainEngine, ChainInfo, LogDensity, Record
 from desp.sets import SetRepresentation
-from desp.settings import EnergySettings, Engine, MethodSettings, SamplerSettings, require_setting
+from desp.settings import Engine, SamplerSettings
 
 NO_ENERGY = (
     "This method has no energy, so it cannot say how plausible a set is. Train one that has, such as "
     "EnergyDenoisingSettings()."
-)
-ALIGNING_METHODS = (
-    "energy-denoising, denoiser, engression, contrastive or set-risk, or for binary labels tagger, "
-    "autoregressive-tagger or label-likelihood, where outputs are aligned with inputs"
 )
 NO_DENSITY = (
     "A density over sets needs the method 'energy-denoising' with predicted cardinality and a smooth energy: "
@@ -244,103 +240,3 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
-
-
-def build_method(
-    settings: MethodSettings,
-    shape: DataShape,
-    representation: SetRepresentation,
-    encoder: nn.Module | None = None,
-    engine: Engine = "auto",
-    input_statistics: Tensor | None = None,
-) -> Method:
-    """The module that `settings` name, weights drawn from torch's global generator: encoder first.
-
-    Args:
-        settings: all parts.
-        shape: of the data.
-        representation: how sets are written as tensors.
-        encoder: the user's own h(x), in place of the settings'.
-        engine: how chains run.
-        input_statistics: (2, ...), mean and standard deviation of inputs, by which the settings' encoder scales.
-
-    Raises:
-        SettingsError: parts do not fit each other or the data.
-    """
-    if shape.aligned:
-        require_setting(settings.can_align, "method", ALIGNING_METHODS, settings.kind)
-        wanted = "presence where outputs are aligned with inputs"
-        require_setting(representation.has_presence, "representation.padding", wanted, "zero")
-    used = build_encoder(settings, shape) if encoder is None else encoder
-    code = code_shape(used, shape.input_shape)
-    if shape.aligned and (len(code) != 2 or code[0] != shape.max_size):
-        raise SettingsError(
-            "Outputs that are aligned with inputs need an encoder that gives a code for each element, "
-            f"({shape.max_size}, H); this one gives shape {code} for one input. Use the encoder 'mlp'."
-        )
-    module: Method = settings.load()(settings, MethodParts(used, code, shape, representation, engine))
-    if encoder is None:
-        _set_scales(used, shape, input_statistics)
-    return module
-
-
-def build_encoder(settings: MethodSettings, shape: DataShape) -> nn.Module:
-    """h(x) for inputs of this shape; where outputs are aligned with them, a code for each element.
-
-    Raises:
-        DataError: no encoder takes such inputs.
-        SettingsError: the one that was chosen does not.
-    """
-    kind = shape.input_kind
-    if len(shape.input_shape) != {"vector": 1, "set": 2, "image": 3}[kind]:
-        raise DataError(
-            f"Inputs of shape {shape.input_shape} have no encoder of their own. Use vectors, images (C, H, W), or "
-            "padded sets (N, D + 1) with input_kind='set'; or pass input_encoder=..., any module from a batch of "
-            "inputs to codes (B, H)."
-        )
-    if kind == "image":
-        check_channels_first(shape.input_shape)
-    chosen = settings.encoder
-    if chosen is None:
-        chosen = settings.aligned_encoder() if shape.aligned else settings.default_encoder(kind)
-    require_setting(kind in chosen.input_kinds, "encoder", f"one for inputs of kind '{kind}'", chosen.kind)
-    encoder: nn.Module = chosen.load()(chosen, shape.input_shape)
-    return encoder
-
-
-def _set_scales(encoder: nn.Module, shape: DataShape, input_statistics: Tensor | None) -> None:
-    """Tell an encoder how inputs are scaled: by their statistics, or as the sets they are encoded with."""
-    for part in encoder.modules():
-        if isinstance(part, SetScaling):
-            scaling = shape.scaling
-            part.set_from(torch.tensor(scaling.offset), torch.tensor(scaling.span))
-            part.boxes = scaling.boxes
-            part.limits = (scaling.lowest, scaling.highest) if scaling.lowest else None
-        elif isinstance(part, InputScaling) and input_statistics is not None:
-            part.set_from(*input_statistics)
-
-
-def build_energy(settings: EnergySettings, parts: MethodParts, **options: Any) -> SetEnergy:
-    """The energy that `settings` name, for an encoder that gives `parts.code_shape` for one input.
-
-    Raises:
-        SettingsError: it cannot use such codes.
-    """
-    settings.check_code(parts.code_shape, parts.set_shape)
-    energy: SetEnergy = settings.load()(settings, parts.set_shape[1], parts.code_shape, **options)
-    return energy
-
-
-def code_shape(encoder: nn.Module, input_shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of what an encoder gives for one input, found by a forward pass of zeros.
-
-    Raises:
-        SettingsError: it cannot take such an input.
-    """
-    like, shape = next(encoder.parameters(), torch.zeros(())), (1, *input_shape)
-    try:
-        with evaluating(encoder), torch.no_grad():  # leaves running statistics alone
-            probe = torch.zeros(shape, device=like.device, dtype=like.dtype)
-            return tuple(encoder(probe).shape[1:])
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        raise SettingsError(f"The encoder cannot take a batch of inputs of shape {shape}: {error}") from error

@@ -8,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from desp.energies import SetEnergy
-from desp.methods.base import Method, MethodParts, build_energy
+from desp.methods.base import Method, MethodParts
+from desp.methods.building import build_energy
 from desp.samplers import (
     CHAINS_AT_ONCE,
     ChainEngine,

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from desp.energies import Prepared, SetEnergy, SetField
 from desp.errors import SettingsError
-from desp.methods.base import NO_DENSITY, Method, MethodParts, build_energy
+from desp.methods.base import NO_DENSITY, Method, MethodParts
+from desp.methods.building import build_energy, check_code_rows
 from desp.nn import SIGMA_FEATURES, CardinalityHead, ElementNetwork, SetNetwork
 from desp.samplers import (
     CHAINS_AT_ONCE,
@@ -167,8 +168,8 @@ class EnergyDenoising(Diffusion):
         """Decide whether the loss may be taken on some rows: small sets would lose most of their elements."""
         most = self.settings.training_rows
         if most is not None and self.representation.has_presence:
-            sizes = presence_mask(y).sum(dim=1).float()
-            self.sets_are_large = bool(sizes.quantile(MAX_SMALL_SET_FRACTION) >= most)
+            sizes = presence_mask(y).sum(dim=1)
+            self.sets_are_large = bool((sizes < most).float().mean() <= MAX_SMALL_SET_FRACTION)
 
     def _make_field(self, parts: MethodParts) -> None:
         settings = self.settings.energy
@@ -233,6 +234,7 @@ class Denoiser(Diffusion):
 
     def _make_field(self, parts: MethodParts) -> None:
         settings, channels = self.settings.network, parts.set_shape[1]
+        check_code_rows(parts)
         network = SetNetwork(
             settings, channels, parts.code_shape, known_presence=self.known_presence, outputs=channels
         )

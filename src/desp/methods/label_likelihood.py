@@ -7,7 +7,8 @@ from torch import Tensor
 from desp.constants import constant
 from desp.energies import SetEnergy
 from desp.methods.aligned import given_mask
-from desp.methods.base import MethodParts, build_energy
+from desp.methods.base import MethodParts
+from desp.methods.building import build_energy
 from desp.methods.labels import LabelMethod, is_high, padded_labels
 from desp.samplers import ChainInfo, Record
 from desp.samplers.labels import choose_labellings

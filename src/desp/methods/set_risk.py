@@ -6,7 +6,8 @@ from torch import Tensor
 
 from desp.distances import SET_LOSSES, aligned_distance, chamfer_of_equal_sizes
 from desp.energies import SetEnergy
-from desp.methods.base import Method, MethodParts, build_energy
+from desp.methods.base import Method, MethodParts
+from desp.methods.building import build_energy
 from desp.nn import CardinalityHead
 from desp.samplers import ChainInfo, Record, UnrolledDescent
 from desp.sets import prefix_mask, presence_mask

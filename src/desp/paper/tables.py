@@ -10,7 +10,7 @@ from desp.results import Row, make_row, recipe_label, rows_of, variant_of
 from desp.run_lengths import epoch_words
 
 SCORE_COLUMNS = ("task", "recipe", "metric", "paper", "raw", "returned", "real data", "n")
-RUN_COLUMNS = ("recipe", "n", "steps", "epochs", "ended by", "roll-backs", "commit")
+RUN_COLUMNS = ("recipe", "seeds", "steps", "epochs", "ended by", "roll-backs", "device", "commit")
 
 
 def table_rows(results: list[dict[str, Any]], baselines: Sequence[Row] = ()) -> list[Row]:
@@ -87,8 +87,15 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _run_cells(row: Row) -> tuple[str, ...]:
-    facts = (row["steps"], epoch_words(row), row["ended_by"], str(row["rollbacks"]), row["commits"])
-    return (_name(row), str(row["runs"]), *facts)
+    facts = (
+        row["steps"],
+        epoch_words(row),
+        row["ended_by"],
+        str(row["rollbacks"]),
+        row["devices"],
+        row["commits"],
+    )
+    return (_name(row), ", ".join(map(str, row["seeds"])), *facts)
 
 
 def _name(row: Row) -> str:

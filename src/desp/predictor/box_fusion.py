@@ -167,8 +167,8 @@ def best_boxes(
 
 def best_prediction(prediction: Prediction, description: DataDescription, max_size: int) -> Prediction:
     """The single answer for all samples: for boxes `best_boxes`, with the confidence as presence and no energy;
-    for other sets the medoid."""
-    if not description.boxes:
+    for other sets, and where outputs are aligned with inputs, the medoid."""
+    if prediction.aligned or not description.boxes:
         return prediction.only_medoid()
     boxes, confidence = best_boxes(prediction, description, max_size)
     energies = torch.full((1,), torch.nan)

@@ -100,7 +100,8 @@ def energy_score_validation(
 
 
 def default_training(method: MethodSettings) -> TrainingSettings:
-    """The training settings if none are given: those of the recipe `custom` for its method, else the defaults."""
+    """The training settings if none are given: those of the recipe `custom` if the method equals its method in
+    every setting, else the defaults."""
     return own_data_training() if is_own_data_method(method) else TrainingSettings()
 
 

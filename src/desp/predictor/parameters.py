@@ -4,6 +4,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self
 
 from desp.errors import SettingsError
+from desp.settings.own_data import default_representation, own_data_method
 
 NAMES = ("method", "representation", "input_encoder", "engine", "device", "matmul_precision")
 
@@ -12,10 +13,16 @@ class ParametersMixin:
     """`get_params` and `set_params`; single settings are named by a path, such as ``method__sampler__steps``."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments that this predictor was made with; `deep`: and each of their settings."""
-        attributes = {"method": "method_settings", "device": "device_choice"}
+        """The arguments that this predictor was made with; `deep`: and each of their settings, also of a
+        representation that is that of the method by default."""
+        attributes = {
+            "method": "method_settings",
+            "device": "device_choice",
+            "representation": "_representation_given",
+        }
         found = {name: getattr(self, attributes.get(name, name)) for name in NAMES}
-        return {**found, **_below(found)} if deep else found
+        used = found["representation"] or default_representation(found["method"])
+        return {**found, **_below(found | {"representation": used})} if deep else found
 
     def set_params(self, **parameters: Any) -> Self:
         """Change arguments, or single settings of them; the predictor is then as new, and must be fitted.
@@ -34,6 +41,8 @@ class ParametersMixin:
             name, _, rest = path.partition("__")
             if name not in values:
                 raise SettingsError(f"There is no parameter '{name}'. Known are: {', '.join(NAMES)}.")
+            if rest and values[name] is None and name == "representation":
+                values[name] = default_representation(values["method"] or own_data_method())
             values[name] = _changed(values[name], rest, value, path)
         self.__init__(**values)  # type: ignore[misc]  # as new
         return self

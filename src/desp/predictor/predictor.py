@@ -53,7 +53,7 @@ from desp.settings import (
     TrainingSettings,
     default_samples,
 )
-from desp.settings.own_data import is_own_data_method, own_data_method, own_data_representation
+from desp.settings.own_data import default_representation, own_data_method
 from desp.training import TrainingCallback, TrainingOutcome
 
 
@@ -63,9 +63,10 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
     Args:
         method: settings of how the model is trained and sampled; by default those of the recipe `custom`. The
             module built from them is `predictor.method`.
-        representation: how sets become tensors; by default as in `custom`, for any other method
-            `RepresentationSettings()`.
-        input_encoder: h(x), any module from a batch of inputs to codes (B, H). Needed again when loading.
+        representation: how sets become tensors; by default as in `custom` if `method` equals that of `custom` in
+            every setting, else `RepresentationSettings()`.
+        input_encoder: h(x), any module from a batch of inputs to codes (B, H), or (B, N, H) with a code for each
+            element, which aligned outputs need. Needed again when loading.
         engine: how chains run; ``auto`` picks what suits the device.
         device: where to run.
         matmul_precision: as torch's; ``medium`` has some layers in bfloat16, see `RunSettings`; None: torch's own.
@@ -82,8 +83,8 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         matmul_precision: MatmulPrecision | None = None,
     ) -> None:
         method = method or own_data_method()
-        by_default = own_data_representation if is_own_data_method(method) else RepresentationSettings
-        representation = representation or by_default()
+        self._representation_given = representation
+        representation = representation or default_representation(method)
         check_parts(method, representation, input_encoder)
         check_execution_options(engine, device, matmul_precision)
         self.method_settings, self.representation = method, representation
@@ -183,7 +184,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
                 data frame; or a torch dataset (map-style or iterable) or a list of (input, set) pairs.
             sets: M sets (n, D), as arrays or lists; or a data frame with one row per element, joined with that of
                 the inputs by its index or a column `id`. None for a dataset.
-            training: replaces all settings; None: as in `custom` for its method, else `TrainingSettings()`.
+            training: replaces all settings; None: see `default_training`.
             validation_data: (inputs, sets), or a dataset, of which 200 are scored every `training.validate_every`
                 steps, or about ten times. None: with default method and training a tenth is held out, at most 200.
             progress: show a progress bar on standard error.
@@ -251,8 +252,9 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         Args:
             x: a batch of inputs (B, ...).
             samples: K. Default: 1; with best=True 40 (1 where the sampler is deterministic).
-            best: keep one set for each input: of boxes the most confident ones, with the share of samples
-                as their presence (see `best_boxes`), else the medoid (`Prediction.medoid`, not `lowest_energy`).
+            best: keep one set for each input: of boxes the most confident ones, with the share of samples as
+                their presence (see `best_boxes`); of other sets, and where outputs are aligned with inputs, the
+                medoid (`Prediction.medoid`, not `lowest_energy`).
             seed: the same seed gives the same sets.
             sampler: sampler settings to use instead of the method's own.
             name_of: names an input by its number, in warnings.

@@ -113,7 +113,7 @@ def compared(comparison: dict[str, Any]) -> str:
         f"On {comparison['tests']} held-out examples, with {comparison['samples']} predictions for each. The "
         "energy score is the distance of predictions to the truth, less half of their distance to each other, in "
         "standardised units; lower is better. Nearest neighbours are the sets of the ten most similar inputs "
-        "among all that are not held out for scoring. "
+        f"among {comparison['known']:,} examples: all that are not held out for scoring, or a part of them. "
         "The single answer is the one set that a system gives if only one is asked for, for the "
         "model the one that desp predict --best picks, here from these predictions, there from 40. Intervals are "
         "two standard errors over examples. Differences are "

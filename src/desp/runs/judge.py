@@ -88,7 +88,7 @@ def compare(
     setup.tell("reading what baselines learn from", 0, 1)
     shared = _prepare(setup, some, pairs)
     if len(shared.indices) < FEWEST_TESTS:
-        return f"Baselines are compared on at least {FEWEST_TESTS} held-out examples; there are too few."
+        return _too_few(shared, len(some))
     predictions = {"desp": _own(setup, predicted, shared)} | _baselines(shared, setup.tell)
     scores: dict[str, Scores] = {}
     for name, item in predictions.items():
@@ -105,6 +105,16 @@ def compare(
     each = scores["desp"].energy_score.tolist()
     ranking = [(round(value, 6), index) for value, index in zip(each, shared.indices, strict=True)]
     return Comparison(_as_json(shared, systems, predictions["desp"], one), ranking)
+
+
+def _too_few(shared: _Shared, scored: int) -> str:
+    """Why there is no comparison, and what to do."""
+    if shared.set_distance.aligned:
+        return (
+            f"Baselines are compared on at least {FEWEST_TESTS} held-out examples. Outputs are aligned, so only "
+            f"those count of whose size there are {NEIGHBOURS} others: {len(shared.indices)} of {scored}."
+        )
+    return f"Baselines are compared on at least {FEWEST_TESTS} held-out examples; there are {scored}."
 
 
 def _prepare(setup: EvaluationSetup, some: Sequence[Example], pairs: tuple[Any, Any]) -> _Shared:

@@ -25,6 +25,11 @@ def own_data_method(answers: str = "several") -> MethodSettings:
     return replace(several, sampler=EDMSettings(cardinality="mode")) if answers == "one" else several
 
 
+def default_representation(method: MethodSettings) -> RepresentationSettings:
+    """How sets are written if nothing is said of it: as in `custom` for its method, else the defaults."""
+    return own_data_representation() if is_own_data_method(method) else RepresentationSettings()
+
+
 def is_own_data_method(method: MethodSettings) -> bool:
     """Whether it is one of `own_data_method`, which the other settings were chosen for."""
     return method in [own_data_method(answers) for answers in ANSWERS]

@@ -145,7 +145,11 @@ class FilesTask(Task):
                 "never trained on. If inputs are a few labels, split example by example: --task.split examples"
             )
         if round(self.held_out * total) == 0:
-            found.append(f"task.held_out = {self.held_out:g} of {total} examples is none. One is held out.")
+            are = "is" if len(test.examples) == 1 else "are"
+            found.append(
+                f"task.held_out = {self.held_out:g} of {total} examples is none. {len(test.examples)} {are} held "
+                "out, the fewest possible."
+            )
         if 2 * len(training.examples) < total:
             found.append(
                 f"Only {len(training.examples)} of {total} examples are left to train on; {len(test.examples)} "

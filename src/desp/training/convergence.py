@@ -8,8 +8,13 @@ was given N steps, with the same engine and without roll-backs.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from desp.errors import SettingsError
 from desp.settings import TrainingSettings
 
 # The decay is the last of so many equal parts of the steps.
@@ -93,13 +98,40 @@ class Ending:
         return before[-1] - self.means[-1] if before else None
 
 
+def checked_scores(scores: Any) -> Float[Tensor, " n"]:
+    """What a validation gave: one score, or one for each example.
+
+    Raises:
+        SettingsError: it gave something else.
+    """
+    try:
+        values = torch.as_tensor(scores, dtype=torch.float64).reshape(-1)
+    except (TypeError, ValueError, RuntimeError):
+        values = torch.empty(0)
+    if values.numel() == 0:
+        given = "no scores" if isinstance(scores, Tensor) else repr(scores)
+        raise SettingsError(
+            f"validation must return a number, or a tensor with a score for each example; it returned {given}."
+        )
+    return values
+
+
 def all_finite(scores: Sequence[float]) -> bool:
     """Whether none is NaN or infinite."""
     return all(map(math.isfinite, scores))
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
-    """The mean of first - second over examples, and its standard error; 0 of a single one."""
+    """The mean of first - second over examples, and its standard error; 0 of a single one.
+
+    Raises:
+        SettingsError: they are not of the same examples.
+    """
+    if len(first) != len(second):
+        raise SettingsError(
+            f"validation must score the same examples each time; there were {len(second)} scores before, and "
+            f"{len(first)} now."
+        )
     differences = [a - b for a, b in zip(first, second, strict=True)]
     return mean_and_error(differences)
 

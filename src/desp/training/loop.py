@@ -23,7 +23,7 @@ from desp.training.checkpoints import (
     flatten_optimizer,
     restore_optimizer,
 )
-from desp.training.convergence import mean_and_error
+from desp.training.convergence import checked_scores, mean_and_error
 from desp.training.keeping import Keeper, with_advice
 from desp.training.monitor import Monitor
 from desp.training.processes import any_process, average_buffers, broadcast_from_first, mean_of_processes
@@ -220,7 +220,7 @@ class Trainer:
         self.callback.on_validation_start(self.state.step)
         with torch.no_grad(), self._prediction_weights():
             # Were each process to trust its own score, one might stop without the others.
-            scores = broadcast_from_first(self.accelerator, self.validate())
+            scores = broadcast_from_first(self.accelerator, checked_scores(self.validate()))
             score, error = mean_and_error(scores)
             sign = self.schedule.sign
             # A NaN score is never better than anything.

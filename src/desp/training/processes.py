@@ -33,9 +33,8 @@ def mean_of_processes(accelerator: Accelerator, numbers: dict[str, float]) -> di
     return dict(zip(numbers, accelerator.reduce(values, "mean").tolist(), strict=True))
 
 
-def broadcast_from_first(accelerator: Accelerator, scores: float | Tensor) -> list[float]:
-    """The score of the first process, or its score of each example, in all processes."""
-    values = torch.as_tensor(scores, dtype=torch.float64).reshape(-1)
+def broadcast_from_first(accelerator: Accelerator, values: Tensor) -> list[float]:
+    """The numbers of the first process, in all processes."""
     if accelerator.num_processes == 1:
         return values.tolist()
     return broadcast(values.to(accelerator.device)).tolist()
