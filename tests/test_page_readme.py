@@ -46,8 +46,8 @@ def test_the_papers_settings_on_polygons() -> None:
 
 def test_all_trainings_with_the_papers_settings_on_polygons() -> None:
     every, repeats, least, most, average = numbers(
-        r"All (\d+) recorded trainings with these settings \((\d+) of them, of the same seeds, in `results/engines/`\) "
-        r"have ([\d.]+e-5) to ([\d.]+e-5), their mean is ([\d.]+e-5)\.",
+        r"All (\d+) recorded trainings with these settings \((\d+) of them, of the same seeds, in "
+        r"`results/engines/`\) have ([\d.]+e-5) to ([\d.]+e-5), their mean is ([\d.]+e-5)\.",
         "README.md",
     )
     main, again = trainings_with_the_papers_settings()
