@@ -51,6 +51,16 @@ def mean(recipe: str, data: str | None, scoring: str, metric: str) -> tuple[floa
     return statistics.fmean(values), len(values)
 
 
+def trainings_with_the_papers_settings() -> tuple[list[float], list[float]]:
+    """Raw scores on Polygons: of the main results, and of repeats of the same trainings."""
+    repeated = [item for folder in sorted((RESULTS / "engines").iterdir()) for item in read_results(folder)]
+    main, again = (
+        [item["scores"]["raw"]["score"] for item in results if item["recipe"] == "polygons-desp-paper"]
+        for results in (RECORDED, repeated)
+    )
+    return main, again
+
+
 def same(shown: str, value: float) -> bool:
     """Whether a number is the value, rounded as it is shown."""
     places = len(shown.partition(".")[2])

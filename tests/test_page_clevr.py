@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from desp.results import rows_of
-from shown_numbers import RECORDED, about, mean, numbers, page, record, rows_with, same
+from shown_numbers import RECORDED, about, flat, mean, numbers, page, record, rows_with, same
 
 PAGE = "docs/clevr.md"
-_WITH_SEEDS = "| | seeds | AP50 | AP60 | AP70 | AP80 | AP90 |"
+_WITH_SEEDS = "| | seeds | training steps | AP50 | AP60 | AP70 | AP80 | AP90 |"
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ _WITH_SEEDS = "| | seeds | AP50 | AP60 | AP70 | AP80 | AP90 |"
 def test_boxes_of_one_raw_sample(head: str, data: str) -> None:
     columns, *rows = rows_with(page(PAGE), head)
     assert len(rows) > 5
-    for name, seeds, *shown in rows:
+    for name, seeds, length, *shown in rows:
         recipe = re.findall(r"`(\S+)`", name)[0]
         steps = re.findall(r"(\d\d) steps", name)
         ending = f"_{steps[0]}_steps" if steps and steps[0] != "10" else ""
@@ -29,6 +29,7 @@ def test_boxes_of_one_raw_sample(head: str, data: str) -> None:
             value, count = mean(recipe, data, "raw", f"{column[:4].lower()}{exact}{ending}")
             assert count == int(seeds), name
             assert same(number, value), (name, column, value)
+        assert {f"{run['steps']:,}" for source, run in trainings(recipe) if source == data} == {length}
 
 
 @pytest.mark.parametrize(
@@ -43,10 +44,11 @@ def test_methods_with_spatial_features(head: str, data: str | None, metrics: tup
     """A table of several sources has a column that names them."""
     _, *rows = rows_with(page(PAGE), head)
     for name, *cells in rows:
-        source, shown = (data, cells) if data else (cells[0], cells[1:])
+        source, shown = (data, cells) if data else (cells[0].removesuffix(", exact boxes"), cells[1:])
+        ending = "_exact" if "exact boxes" in cells[0] else ""
         scoring = "raw" if "one sample" in name else "returned"
         for number, metric in zip(shown, metrics, strict=True):
-            value, count = mean(re.findall(r"`(\S+)`", name)[0], source, scoring, metric)
+            value, count = mean(re.findall(r"`(\S+)`", name)[0], source, scoring, metric + ending)
             assert (count, same(number, value)) == (1, True), (name, metric, value)
 
 
@@ -159,6 +161,24 @@ def test_steps_of_training() -> None:
     )
     assert {run["steps"] for _, run in trainings("clevr-desp-paper")} == {paper}
     assert {run["steps"] for _, run in trainings("clevr-desp-simple")} == {simple}
+
+
+def test_rates_of_training() -> None:
+    assert "`-paper` and `-simple` have a constant rate and no EMA; the others have cosine decay and EMA" in flat(
+        PAGE
+    )
+    for item in RECORDED:
+        if item["recipe"] in (*ONE_VECTOR, "clevr-desp-simple"):
+            settings, constant = item["settings"]["training"], item["recipe"].endswith(("-paper", "-simple"))
+            assert settings["lr_schedule"] == ("constant" if constant else "cosine")
+            assert (settings["ema_decay"] is None) == constant
+
+
+def test_exact_boxes_are_rarely_reached() -> None:
+    (usual, rare) = numbers(r"As boxes of the objects they reach an IoU of (\.\d), but rarely (\.\d)\.", PAGE)
+    for recipe in ("clevr-detector", "clevr-box-denoiser"):
+        assert pooled(recipe, "generated", f"ap{100 * usual:.0f}_exact") > 0.99
+        assert pooled(recipe, "generated", f"ap{100 * rare:.0f}_exact") < 0.04
 
 
 def test_size_of_the_cache() -> None:

@@ -1,10 +1,13 @@
 """Numbers on the page that scores the defaults are those of the recorded files."""
 
 import re
+from math import hypot
 from statistics import NormalDist
 from typing import Any
 
-from shown_numbers import RESULTS, about, flat, numbers, record
+import pytest
+
+from shown_numbers import RESULTS, about, flat, numbers, page, record, rows_with
 
 PAGE = "docs/own-data-benchmark.md"
 
@@ -18,16 +21,47 @@ def scores(system: str, metric: str, folder: str = "own-data") -> dict[str, floa
     return {problem: item["systems"][system][metric] for problem, item in own_data(folder).items()}
 
 
-def test_problems_whose_single_answer_of_the_mlp_is_nearer() -> None:
-    shown = numbers(
-        r"nearer on `events`, `sensors`, `incomes` and the held-out `baskets`, by (\d+), (\d+), (\d+) and (\d+) %",
+def test_single_answers_beside_the_mlps() -> None:
+    """In standard errors of the difference."""
+    names = re.search(
+        r"clearly nearer than the MLP's on (.*?), and clearly farther on (.*?)\. On the other seven there",
+        flat(PAGE),
+    )
+    assert names is not None
+    nearer, farther = (set(re.findall(r"`(\w+)`", group)) for group in names.groups())
+    (desp, desp_se), (mlp, mlp_se) = (
+        (scores(system, "best_error"), scores(system, "best_error_se")) for system in ("desp", "mlp")
+    )
+    errors = {name: (desp[name] - mlp[name]) / hypot(desp_se[name], mlp_se[name]) for name in desp}
+    assert nearer == {name for name, error in errors.items() if error < -2}
+    assert farther == {name for name, error in errors.items() if error > 2}
+    assert len(errors) - len(nearer | farther) == 7
+
+
+def test_sizes_on_own_data() -> None:
+    (_, *columns), *rows = rows_with(page(PAGE), "| share of right sizes | desp |")
+    systems = {"desp": "desp", "10-NN": "knn", "MLP": "mlp", "oracle": "oracle"}
+    right = {column: scores(systems[column], "right_size") for column in columns}
+    names = [name.split("`")[1] for name, *_ in rows]
+    for name, (_, *shown) in zip(names, rows, strict=True):
+        assert [float(number) for number in shown] == [about(right[column][name], 2) for column in columns]
+    (least,) = numbers(r"much less often than those of the MLP \(by more than (\.\d)\)", PAGE)
+    assert set(names) == {name for name, share in right["desp"].items() if right["MLP"][name] - share > least}
+    assert abs(right["desp"]["clusters"] - right["10-NN"]["clusters"]) < 0.01
+    assert right["desp"]["sensors"] < right["10-NN"]["sensors"] - 0.1
+
+
+def test_seconds_of_training_on_own_data() -> None:
+    *shown, both = numbers(
+        r"it trained for (\d+) to (\d+) seconds, the MLP, which stops by its own rule, for (\d+) to (\d+) seconds"
+        r", (\d+) to (\d+) times shorter; only on `ellipse` both took about (\d+) seconds",
         PAGE,
     )
-    mlp, desp = (scores(system, "best_error") for system in ("mlp", "desp"))
-    nearer = {problem: 1 - mlp[problem] / desp[problem] for problem in desp}
-    named = ("events", "sensors", "incomes", "baskets")
-    assert {problem for problem, share in nearer.items() if share > 0} == set(named)
-    assert shown == [round(100 * nearer[problem]) for problem in named]
+    desp, mlp = (scores(system, "train_seconds") for system in ("desp", "mlp"))
+    assert [desp.pop("ellipse"), mlp.pop("ellipse")] == [pytest.approx(both, abs=1)] * 2
+    ratios = [desp[name] / mlp[name] for name in desp]
+    found = [end(values) for values in (desp.values(), mlp.values(), ratios) for end in (min, max)]
+    assert shown == [about(value) for value in found]
 
 
 def test_calibration_on_own_data() -> None:
@@ -53,14 +87,6 @@ def test_verdicts_on_own_data() -> None:
         verdicts = [item["verdict"] for item in own_data(folder).values() if not item["held_out"]]
         assert (verdicts.count("clearly better"), verdicts.count("tie"), len(verdicts)) == (best, ties, 14)
         assert {item["verdict"] for item in own_data(folder).values() if item["held_out"]} == {"clearly better"}
-
-
-def test_single_answers_where_one_set_is_right() -> None:
-    least, most = numbers(r"nearer than the MLP's, by (\d+) % \(`clusters`\) to (\d+) % \(`useless`\)", PAGE)
-    problems = ("roots", "boxes", "few", "useless", "clusters", "spectra", "divisors", "stars", "ellipse")
-    mlp, desp = (scores(system, "best_error") for system in ("mlp", "desp"))
-    gains = {name: round(100 - 100 * desp[name] / mlp[name]) for name in problems}
-    assert [least, most] == [gains["clusters"], gains["useless"]] == [min(gains.values()), max(gains.values())]
 
 
 def test_runs_that_were_out_of_time() -> None:

@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 from desp.cli.bench import markdown
-from shown_numbers import RESULTS, ROOT, flat, numbers, page, record
+from shown_numbers import RESULTS, ROOT, about, flat, numbers, page, record
 
 PAGE = page("docs/performance.md")
 SHOWN = re.findall(r"<!-- recorded: (\S+) -->\n(.*?)\n<!-- end -->", PAGE, re.DOTALL)
@@ -45,17 +45,20 @@ def test_a_training_alone_on_the_gpu() -> None:
 
 def test_scores_of_engines_and_of_full_precision() -> None:
     """Means differ by less than the 95 % interval of either."""
+    shown = numbers(
+        r"CUDA graphs of whole steps \(raw score ([\d.]+e-5)\) and eagerly \(([\d.]+e-5), by another commit\)",
+        "docs/performance.md",
+    )
     text = flat("docs/performance.md")
-    assert "Scores do not depend on the engine beyond the spread of seeds" in text
     assert "settings on Polygons and Digits in full precision, whose scores are no better" in text
 
     def of(folder: str, recipe: str) -> list[float]:
-        files = sorted((RESULTS / folder).glob(f"{recipe}-seed*.json"))
-        scores = [json.loads(file.read_text())["scores"]["raw"]["score"] for file in files]
-        assert len(scores) == 3
-        return scores
+        files = [RESULTS / folder / f"{recipe}-seed{seed}.json" for seed in range(3)]
+        return [json.loads(file.read_text())["scores"]["raw"]["score"] for file in files]
 
-    pairs = [(of("engines/eager", "polygons-desp-paper"), of("engines/graph", "polygons-desp-paper"))]
+    graph, eager = (of(f"engines/{engine}", "polygons-desp-paper") for engine in ("graph", "eager"))
+    assert shown == [about(statistics.fmean(graph), 6), about(statistics.fmean(eager), 6)]
+    pairs = [(graph, eager)]
     for recipe in ("polygons-desp-paper", "digits-desp-paper"):
         full, tf32 = of("precision", recipe), of(".", recipe)
         assert statistics.fmean(full) > statistics.fmean(tf32)
@@ -63,3 +66,19 @@ def test_scores_of_engines_and_of_full_precision() -> None:
     for pair in pairs:
         half_widths = [4.303 * statistics.stdev(scores) / 3**0.5 for scores in pair]
         assert abs(statistics.fmean(pair[0]) - statistics.fmean(pair[1])) < max(half_widths)
+
+
+def test_times_of_commits() -> None:
+    *chains, least, most = numbers(
+        r"five tasks took (\.\d+) to (\d\.\d+) times as long at c311993 .*? of other commits, too, at (\.\d+) to "
+        r"(\d\.\d+)\)",
+        "docs/performance.md",
+    )
+    ratios = {
+        path.stem.split("-")[0]: [row["ratio"] for row in record(f"comparisons/{path.name}")["rows"]]
+        for path in (RESULTS / "comparisons").iterdir()
+    }
+    both_orders = ratios.pop("c311993")
+    others = [ratio for found in ratios.values() for ratio in found]
+    found = [end(values) for values in (both_orders, others) for end in (min, max)]
+    assert [*chains, least, most] == [about(value, 2) for value in found]

@@ -9,7 +9,17 @@ import torch
 
 from desp.metrics.reconstruction import batched_size_rmse
 from desp.recipes import all_recipes, get_recipe
-from shown_numbers import RECORDED, about, flat, numbers, page, published, rows_with
+from desp.results import rows_of
+from shown_numbers import (
+    RECORDED,
+    about,
+    flat,
+    numbers,
+    page,
+    published,
+    rows_with,
+    trainings_with_the_papers_settings,
+)
 
 
 def test_recipes_are_not_equal_in_cost() -> None:
@@ -24,15 +34,31 @@ def test_recipes_are_not_equal_in_cost() -> None:
 
 
 def test_the_papers_settings_on_polygons() -> None:
-    shown = numbers(
-        r"\*\*Polygons\*\*: ([\d.]+)e-5 ± ([\d.]+)e-5, where the paper has ([\d.]+)e-5 ± ([\d.]+)e-5\.",
+    value, half_width, *in_paper = numbers(
+        r"\*\*Polygons\*\*: ([\d.]+e-5) ± ([\d.]+e-5), where the paper has ([\d.]+e-5) ± ([\d.]+e-5)\.",
         "README.md",
     )
-    scores = [item["scores"]["raw"]["score"] for item in RECORDED if item["recipe"] == "polygons-desp-paper"]
-    assert len(scores) == 3
-    half_width = 4.303 * statistics.stdev(scores) / 3**0.5
-    found = [statistics.fmean(scores), half_width, *published("polygons", "desp", "score")]
-    assert shown == [pytest.approx(1e5 * value, abs=0.05) for value in found]
+    runs = [item for item in RECORDED if item["recipe"] == "polygons-desp-paper"]
+    (row,) = (row for row in rows_of(runs) if row["metric"] == "score")
+    assert [value, half_width] == [about(row["raw"], 6), about(row["raw_ci95"], 6)]
+    assert in_paper == [pytest.approx(number) for number in published("polygons", "desp", "score")]
+
+
+def test_all_trainings_with_the_papers_settings_on_polygons() -> None:
+    every, repeats, least, most, average = numbers(
+        r"All (\d+) recorded trainings with these settings \((\d+) of them, of the same seeds, in "
+        r"`results/engines/`\) have ([\d.]+e-5) to ([\d.]+e-5), their mean is ([\d.]+e-5)\.",
+        "README.md",
+    )
+    main, again = trainings_with_the_papers_settings()
+    assert [every, repeats] == [len(main + again), len(again)]
+    found = [min(main + again), max(main + again), statistics.fmean(main + again)]
+    assert [least, most, average] == [about(value, 6) for value in found]
+    shown = numbers(
+        r"mean of all (\d+) recorded trainings with these settings is ([\d.]+e-5) \(`results/engines/` has (\d+)",
+        "docs/deviations.md",
+    )
+    assert shown == [every, average, repeats]
 
 
 def test_the_papers_settings_on_set_mnist() -> None:
