@@ -162,6 +162,18 @@ def test_polygons_with_the_papers_settings() -> None:
     assert in_paper == [pytest.approx(number) for number in published("polygons", "desp", "score")]
 
 
+def test_one_model_scored_with_several_seeds() -> None:
+    least, most, spread = numbers(
+        r"scored with five seeds of its chains, has ([\d.]+e-5) to ([\d.]+e-5), a standard deviation of (\d+) %",
+        PAGE,
+    )
+    (run,) = (item for item in RECORDED if item["recipe"] == "polygons-desp-paper" and item["seed"] == 3)
+    scores = [each["raw"]["score"] for each in run["reseeded"]["scores"]]
+    assert len(scores) == 5
+    assert [least, most] == [about(min(scores), 6), about(max(scores), 6)]
+    assert spread == pytest.approx(100 * statistics.stdev(scores) / statistics.fmean(scores), abs=0.5)
+
+
 def test_polygons_with_our_settings() -> None:
     text = flat(PAGE)
     assert "The score is several times smaller, of raw and of returned sets" in text
