@@ -193,8 +193,8 @@ def test_engression_beside_the_denoiser() -> None:
     means = [over_scenes(gains) for gains in engression]
     assert [least, most, denoiser] == [min(means), max(means), over_scenes(complete["denoiser"])]
     others = [over_scenes(gains) for name, gains in complete.items() if name.startswith("denoiser")]
-    assert (len(engression), len(others)) == (18, 7)
-    assert "the best of 18 variants" in flat(PAGE)
+    assert (len(engression), len(others)) == (17, 7)
+    assert "the best of 17 variants" in flat(PAGE)
     assert numbers(r"seven variants of it: (\d+) to (\d+) %", PAGE) == [min(others), max(others)]
     pairs = tried("choices-elements", "rows", lambda row: "5,000 steps" in row["variant"])
     on_four = [round(statistics.fmean(gains[pair] for pair in pairs)) for gains in engression]
