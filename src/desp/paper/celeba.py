@@ -71,8 +71,8 @@ def likelihood_method() -> LabelLikelihoodSettings:
 
 
 def _published(name: str, method: MethodSettings) -> RunSettings:
-    """As the released code was meant to train: plain Adam at 1e-4, the best weights by validation, patience of three
-    epochs."""
+    """As the released code was meant to train: plain Adam at 1e-4, the best weights by validation, a patience of
+    three epochs."""
     training = paper_training(1e-4, STEPS, BATCH_SIZE)
     return _run(name, method, replace(training, validate_every=STEPS_OF_EPOCH, patience=PATIENCE), 0.0)
 
