@@ -37,9 +37,10 @@ def test_roll_backs_that_were_not_counted_are_unknown(runs: list[dict[str, Any]]
 @pytest.mark.parametrize(
     ("of", "shown"),
     [
-        (run(steps=100, stopped_early=False), "steps"),
+        (run({"steps": 35_640}, steps=35_640, stopped_early=False), "steps"),  # all that the recipe has
+        (run(steps=100, stopped_early=False), "shortened"),
         (run({"patience": 7}, steps=60, stopped_early=True), "patience"),
-        (run({"patience": None}, steps=100), "steps"),  # an older file; nothing else could end it
+        (run({"patience": None}, steps=100), "shortened"),  # an older file; nothing else could end it
         (run({"patience": 7}, steps=100), "unknown"),
         (run(steps=100), "unknown"),
         (run({"steps": None}, steps=100, stopped_early=False, stop_reason="out of time"), "time"),
@@ -95,6 +96,6 @@ def test_the_table_of_runs_has_a_row_for_each_recipe() -> None:
         result["scores"]["raw"] |= {"chamfer": 1.0, "hungarian": 1.0}
     _, runs = markdown_table(table_rows(results), short=False).split("\n\n")
     assert runs.splitlines()[2:] == [
-        "| `polygons-desp` | 1 | 12,000 |  | unknown | 1 | unknown (source unknown) |",
-        "| `mnist-tspn` | 1 | 35,640 | 20 | steps | unknown | unknown (source unknown) |",
+        "| `polygons-desp` | 0 | 12,000 |  | unknown | 1 | unknown | unknown (source unknown) |",
+        "| `mnist-tspn` | 0 | 35,640 | 20 | steps | unknown | unknown | unknown (source unknown) |",
     ]

@@ -98,6 +98,7 @@ LATER = {
     "training_rows": None,
     "validation_scene": None,
     "largest_noise": 0.0,
+    "validation_distance": "chamfer",
     "people_in_training": None,
 }
 

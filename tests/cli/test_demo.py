@@ -46,7 +46,7 @@ def test_demo_trains_scores_and_reports(desp: Desp) -> None:
         "score ",
         "right number of corners",
         "report: runs/demo/report.html",
-        " predict runs/demo --input five.jsonl",
+        " predict runs/demo --input runs/demo/five.jsonl",
     ):
         assert words in finished.out
     assert Path("runs/demo/report.html").stat().st_size > 10_000

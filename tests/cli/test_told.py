@@ -145,7 +145,7 @@ def test_the_rows_of_an_evaluation_are_in_their_columns(desp: Desp, polygons: Pa
     assert shown[:8] == ["polygons-desp", "score", "lower", *numbers, "1"]
     assert shown[8].startswith(score["steps"][:4])  # and what ended it, in further lines
     assert shown[9] == "generated"
-    assert (score["ended_by"], score["rollbacks"]) == ("steps", 0)
+    assert (score["ended_by"], score["rollbacks"]) == ("shortened", 0)
     assert score["steps"].startswith("6 of ")
     details = json.loads((polygons / "evaluation.json").read_text())["details"]
     assert all(f"\n{name}: " in text for name in details)
@@ -217,7 +217,7 @@ def test_the_demo_tells_the_score_of_what_is_returned(desp: Desp, monkeypatch: p
     monkeypatch.setattr("desp.cli.demo.shutil.which", lambda _: "/bin/desp")
     text = desp("demo", "--run", "mine").out
     assert "score 1.23e-04 (smaller is better; real polygons get 5.7e-06), 98.7 % of the sets have" in text
-    assert "\n  desp predict mine --input five.jsonl" in text
+    assert "\n  desp predict mine --input mine/five.jsonl" in text
     assert scored == reported == [Path("mine")]
 
 

@@ -60,8 +60,8 @@ def run(arguments: list[str]) -> None:
     run = shlex.quote(str(options.run))
     print(
         "\nhow to go on:\n"
-        f"  echo '{{\"input\": 5}}' > five.jsonl\n"
-        f"  {desp} predict {run} --input five.jsonl --samples 4 --output predicted.jsonl\n"
+        f"  echo '{{\"input\": 5}}' > {run}/five.jsonl\n"
+        f"  {desp} predict {run} --input {run}/five.jsonl --samples 4 --output {run}/predicted.jsonl\n"
         f'  {desp} train custom --data FILE     your own sets: JSON lines {{"input": ..., "set": [[...]]}}\n'
         f"  {desp} recipes                      what can be trained by name"
     )

@@ -74,7 +74,11 @@ def run(arguments: list[str]) -> None:
     if done.samples > 1 and done.deterministic:
         print("note: this method predicts the same set for an input every time; --samples 1 is enough", file=told)
     count = done.inputs
-    sets = f"the best set of {done.samples} samples" if options.best else f"{done.samples} sets each"
+    sets = (
+        f"the best set of {done.samples} samples"
+        if options.best
+        else f"{done.samples} {'set' if done.samples == 1 else 'sets'} each"
+    )
     print(f"{'1 input' if count == 1 else f'{count} inputs'}, {sets}: {output}", file=told)
     if options.draw is not None:
         print(f"{'1 picture' if count == 1 else f'{count} pictures'}: {options.draw}", file=told)

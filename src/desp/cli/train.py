@@ -3,13 +3,14 @@
 import math
 import shlex
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import tyro
 
-from desp.cli.common import parse
+from desp.cli.common import busy, parse
 from desp.cli.run_arguments import value_of, with_data_dir, with_steps_given
 from desp.cli.train_seeds import SeveralSeeds, train_seeds
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
@@ -245,9 +246,11 @@ def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
     leave_processes()
     if not main_process:
         return False
-    sample_run(folder)
-    print(f"trained {outcome.steps} steps in {outcome.seconds:.0f} s: {path}")
+    # First of all: what follows may take long on a busy machine, and whoever stops it has a trained model.
+    print(f"trained {outcome.steps} steps in {outcome.seconds:.0f} s: {path}", flush=True)
     _tell_troubles(outcome)
+    with busy("predicting examples for the report") if shows_progress else nullcontext():
+        sample_run(folder)
     return True
 
 

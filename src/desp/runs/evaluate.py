@@ -24,6 +24,7 @@ from desp.storage import without_nonfinite, write_json
 from desp.tasks import EvaluationSetup, ShownExample
 from desp.tasks.base import shown_example
 from desp.tasks.scoring import Evaluation, Predicted
+from desp.training.device import suitable_threads
 
 # Frames of a chain that is shown.
 FRAMES = 60
@@ -179,7 +180,9 @@ def sample_run(folder: RunFolder, samples: int | None = None) -> None:
     run = folder.open()
     task = run.task
     count = task.shown_predictions if samples is None else samples
-    examples = [_shown(run, example, count) for example in task.shown_examples(run.seed)]
+    predictor, width = run.predictor, run.settings.method.width
+    with suitable_threads(predictor.device, count, predictor.shape.max_size, width):
+        examples = [_shown(run, example, count) for example in task.shown_examples(run.seed)]
     values = {"task": task.name, "one_answer": task.one_answer, "axes": drawing_axes(run), "examples": examples}
     write_json(folder.samples_file, values)
 
