@@ -58,7 +58,7 @@ def test_standard_input_and_output(polygons: Path, inputs: Path, output: str) ->
     assert done.returncode == 0, done.stderr
     lines = Path("out.jsonl").read_text().splitlines()
     assert [json.loads(line)["input"] for line in lines] == [5, 8]  # and nothing else
-    assert "2 inputs, 1 sets each" in done.stderr
+    assert "2 inputs, 1 set each" in done.stderr
 
 
 def test_images_named_on_standard_input_are_beside_the_user(desp: Desp, polygons: Path) -> None:
