@@ -433,9 +433,9 @@ GOOD = [{"input": [1.0 * place], "set": [[1.0, 2.0]]} for place in range(12)]
         ({"input": [1.0], "set": [[1.0]]}, "row 7: elements have 1 features, but 2"),
         ({"input": [1.0], "set": None}, "row 7: expected a list"),
         ({"input": None, "set": [[1.0, 2.0]]}, "row 7: an input must be a number"),
-        ({"input": [None], "set": [[1.0, 2.0]]}, "row 7: An input must be a number"),
-        ({"input": [1.0], "set": [[1.0, None]]}, "row 7: expected a list of equally long lists of numbers"),
-        ({"input": [1.0], "set": [[1.0, float("nan")]]}, "row 7: element 0 holds NaN"),
+        ({"input": [None], "set": [[1.0, 2.0]]}, r"row 7: An input holds null \(None\), at \[0\]"),
+        ({"input": [1.0], "set": [[1.0, None]]}, r"row 7: element 0, feature 1 is null \(None\)"),
+        ({"input": [1.0], "set": [[1.0, float("nan")]]}, "row 7: element 0, feature 1 holds NaN"),
         ({"input": [float("inf")], "set": [[1.0, 2.0]]}, "row 7: An input holds NaN or infinity"),
     ],
 )

@@ -274,7 +274,7 @@ def as_input(value: Any, where: str = "An input") -> Tensor:
     Raises:
         DataError: not numeric, or not finite; `where` names it in the message.
     """
-    x = as_numbers(value, f"{where} must be a number, a tensor, or nested lists of numbers")
+    x = as_numbers(value, where, "a number, a tensor, or nested lists of numbers")
     if x.is_complex():
         raise DataError(f"{where} holds complex numbers. Pass real and imaginary parts as two numbers.")
     if _is_image_of_bytes(x, batched=False):
