@@ -239,8 +239,29 @@ def test_elements_without_features(write: WriteLines) -> None:
 def test_missing_files(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match=f"There is no data file at .*{name}"):
         read_data_file(tmp_path / name)
-    with pytest.raises(DataError, match="There is no data file"):
+
+
+@pytest.mark.parametrize(
+    ("names", "held"), [((), "nothing"), (("b", "a"), "a, b"), (tuple("abcdefg"), "a, b, c, d, e, ...")]
+)
+def test_folders_without_data(tmp_path: Path, names: tuple[str, ...], held: str) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(DataError, match=rf"is a folder, but has none of: inputs\.npy .* It holds {held}\. Pass a"):
         read_data_file(tmp_path)
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_one_json_array(tmp_path: Path, indent: int | None) -> None:
+    path = tmp_path / "array.json"
+    path.write_text(json.dumps([GOOD, GOOD], indent=indent))
+    lines = tmp_path / "array.jsonl"
+    message = "the file is one JSON array, but each object must be on a line of its own. "
+    with pytest.raises(DataError, match=message + f".*: jq -c '.\\[\\]' {path} > {lines}$"):
+        read_data_file(path)
+    path.rename(lines)  # never the file itself
+    with pytest.raises(DataError, match=f"{lines} > {tmp_path / 'array-lines.jsonl'}$"):
+        read_data_file(lines)
 
 
 def test_binary_files(tmp_path: Path) -> None:
