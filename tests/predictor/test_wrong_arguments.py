@@ -28,8 +28,8 @@ ONE = torch.zeros(1, 3)
         ("data.jsonl", "got str. To read a file"),
         (Path("data.jsonl"), "To read a file"),
         ({0: (1.0, [[1.0]])}, "got dict. Pass a list of pairs"),
-        (torch.rand(4, 2), "got Tensor. Pass a list of pairs"),
-        (np.zeros((4, 2)), "got ndarray. Pass a list of pairs"),
+        (torch.rand(4, 2), r"got Tensor alone. Pass the sets as second argument: fit\(inputs, sets\)"),
+        (np.zeros((4, 2)), "got ndarray alone. Pass the sets as second argument"),
         (list, "got type. Pass a list of pairs"),
         (5, "got int. Pass a list of pairs"),
         ([], "The dataset is empty"),
@@ -105,7 +105,18 @@ def test_unusual_tensors_are_read(dataset: Any) -> None:
             DataError,
             r"Expected a batch of inputs of shape \(B, 3\)",
         ),
-        ({"validation_data": 5}, DataError, "Expected a dataset of .* got int"),
+        ({"validation_data": 5}, DataError, "^validation_data: Expected a dataset of .* got int"),
+        (
+            {"validation_data": np.zeros((2, 3))},
+            DataError,
+            r"^validation_data: expected \(inputs, sets\), .* got ndarray alone. .*=\(inputs, sets\)",
+        ),
+        ({"validation_data": [[1.0, 2.0, 3.0]]}, DataError, "^validation_data: Item 0 is not .* pass both"),
+        (
+            {"validation_data": ([[1.0] * 3], [[[1.0, None]]])},
+            DataError,
+            "^validation_data: set 0: element 0, feature 1",
+        ),
         ({"progress": 1}, SettingsError, "progress must be True or False, got 1"),
         ({"resume": "yes"}, SettingsError, "resume must be True or False"),
         ({"folder": 5}, SettingsError, "folder must be the path of a folder"),
@@ -280,6 +291,32 @@ def test_the_bad_value_of_an_array_of_objects_is_named(empty: Any, as_pairs: boo
     inputs[3, 1] = 1.0
     with pytest.raises(DataError, match=rf"^set 2: element 1, feature 0 is {what}\. Expected"):
         SetPredictor().fit(inputs, sets, SHORT)
+
+
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [
+        (
+            torch.rand(2, 3),
+            r"^Expected one input of shape \(3,\), got \(2, 3\). For several inputs, use predict.$",
+        ),
+        (torch.rand(1, 3), "For several inputs, use predict"),
+        (torch.rand(2), r"^Expected one input of shape \(3,\), got \(2,\). In training"),
+        (1.0, r"^Expected one input of shape \(3,\), got \(\).$"),
+        ([1.0, "a", 2.0], r"^An input holds text, 'a', at \[1\]"),
+    ],
+)
+def test_what_is_no_single_input(fitted: SetPredictor, x: Any, text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        fitted.predict_one(x)
+
+
+def test_several_numbers_are_no_single_number() -> None:
+    predictor = SetPredictor()
+    predictor.fit([1.0, 2.0], [[[1.0]], [[2.0]]], SHORT)
+    assert len(predictor.predict_one(1.0)) == len(predictor.predict_one([1.0])) == 1
+    with pytest.raises(DataError, match=r"of shape \(1,\), got \(2,\). For several inputs, use predict"):
+        predictor.predict_one([1.0, 2.0])
 
 
 def test_a_set_within_a_list_is_refused_without_a_warning(fitted: SetPredictor) -> None:

@@ -258,7 +258,8 @@ def collate(
             count = f" of {len(item)}" if isinstance(item, list | tuple) else ""
             raise DataError(
                 f"Item {index} is not an (input, set) pair but {type(item).__name__}{count}. "
-                "A dataset must return two values: the input x and its set."
+                "A dataset must return two values: the input x and its set. Where inputs and sets are two lists, "
+                "pass both."
             )
         inputs.append(as_input(item[0], f"Input {index}"))
         sets.append(item[1])
