@@ -168,8 +168,8 @@ def test_empty_lists_take_the_batch_features() -> None:
     ("sets", "options", "message"),
     [
         ([], {}, "at least one set"),
-        ([[[1.0]], [[float("nan")]]], {}, "set 1: element 0 holds NaN"),
-        ([[[1.0], [2.0], [float("inf")]]], {}, "set 0: element 2 holds NaN or infinity"),
+        ([[[1.0]], [[float("nan")]]], {}, "set 1: element 0, feature 0 holds NaN"),
+        ([[[1.0, 2.0], [2.0, float("inf")]]], {}, "set 0: element 1, feature 1 holds NaN or infinity"),
         ([[[1.0, 2.0]], [[1.0]]], {}, "set 1 has 1 features an element, expected 2"),
         ([[[1.0, 2.0]]], {"features": 3}, "set 0 has 2 features an element, expected 3"),
         ([[[1.0], [2.0]]], {"max_size": 1}, "set 0 has 2 elements, but at most 1"),
@@ -177,10 +177,10 @@ def test_empty_lists_take_the_batch_features() -> None:
         ([[1.0, 2.0]], {}, r"set 0: expected two dimensions .* got shape \(2,\)"),
         ([3.0], {}, r"set 0: expected two dimensions .* got shape \(\)"),
         ([[[[1.0]]]], {}, r"got shape \(1, 1, 1\)"),
-        ([[["a"]]], {}, "set 0: expected a list of equally long lists of numbers"),
-        ([np.array([["a"]])], {}, "set 0: expected a list of equally long lists of numbers"),
-        ([np.array([[None]])], {}, "set 0: expected a list of equally long lists of numbers"),
-        ([[[1.0], [2.0, 3.0]]], {}, "equally long lists"),
+        ([[["a"]]], {}, "set 0: element 0, feature 0 is text, 'a'. Expected a list of equally long lists"),
+        ([np.array([["a"]])], {}, "set 0: element 0, feature 0 is text, 'a'"),
+        ([np.array([[None]])], {}, r"set 0: element 0, feature 0 is null \(None\)"),
+        ([[[1.0], [2.0, 3.0]]], {}, "element 1 has 2 features, the first has 1. Expected a list of equally long"),
         ([None], {}, "set 0: expected a list"),
         ([[[True, False]]], {}, r"expected real numbers, got torch\.bool"),
         ([torch.ones(1, 1, dtype=torch.complex64)], {}, r"expected real numbers, got torch\.complex64"),
@@ -192,7 +192,7 @@ def test_bad_sets_are_named(sets: list[Any], options: dict[str, int], message: s
 
 
 def test_as_set_names_the_place() -> None:
-    with pytest.raises(DataError, match="line 7: element 1 holds NaN"):
+    with pytest.raises(DataError, match="line 7: element 1, feature 0 holds NaN"):
         as_set([[1.0], [float("nan")]], "line 7")
 
 

@@ -18,6 +18,8 @@ from desp.errors import DataError
 from desp.settings import RepresentationSettings
 from desp.tensors import NOT_FINITE, as_numbers, nonfinite_places
 
+A_SET = "a list of equally long lists of numbers, one for each element"
+
 
 def as_set(value: Any, where: str = "a set") -> Float[Tensor, "n d"]:
     """Read anything that looks like a list of element vectors as a float tensor (n, d).
@@ -25,8 +27,7 @@ def as_set(value: Any, where: str = "a set") -> Float[Tensor, "n d"]:
     Raises:
         DataError: not two-dimensional, not numeric, or not finite. `where` names the set in the message.
     """
-    wanted = f"{where}: expected a list of equally long lists of numbers, one for each element"
-    elements = as_numbers(value, wanted)
+    elements = as_numbers(value, where, A_SET, ("element", "feature"))
     if elements.dtype == torch.bool or elements.is_complex():
         raise DataError(f"{where}: expected real numbers, got {elements.dtype}. Convert them to float first.")
     if elements.dim() != 2 and elements.numel() == 0:
@@ -39,7 +40,8 @@ def as_set(value: Any, where: str = "a set") -> Float[Tensor, "n d"]:
     if len(elements) and elements.shape[1] == 0:
         raise DataError(f"{where}: its {len(elements)} elements have no features. An empty set is written [].")
     if len(wrong := nonfinite_places(elements)):
-        raise DataError(f"{where}: element {int(wrong[0, 0])} holds {NOT_FINITE}. Remove or repair it.")
+        element, feature = wrong[0].tolist()
+        raise DataError(f"{where}: element {element}, feature {feature} holds {NOT_FINITE}. Remove or repair it.")
     return elements if elements.is_floating_point() else elements.to(torch.get_default_dtype())
 
 

@@ -117,7 +117,7 @@ def test_a_folder_without_inputs(desp: Desp, polygons: Path, tmp_path: Path) -> 
     (tmp_path / "empty").mkdir()
     refused = desp("predict", polygons, "--input", "empty", "--output", "out.jsonl")
     assert refused.status == 2
-    assert "There is no data file at empty, a folder without" in refused.message
+    assert "empty is a folder, but has none of: inputs.npy and sets.npy;" in refused.message
 
 
 def test_inputs_without_names_cannot_be_found_by_name(desp: Desp, polygons: Path, tmp_path: Path) -> None:

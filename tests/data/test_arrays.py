@@ -91,7 +91,7 @@ def test_arrays_that_are_not_aligned(write_folder: WriteFolder, change: dict[str
 
 
 def test_a_folder_without_arrays(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a folder without inputs\.npy and sets\.npy"):
+    with pytest.raises(DataError, match=r"is a folder, but has none of: inputs\.npy and sets\.npy"):
         read_data_file(tmp_path)
     (tmp_path / "inputs.npy").write_bytes(b"nothing")
     with pytest.raises(DataError, match="cannot be read"):

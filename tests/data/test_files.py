@@ -167,12 +167,19 @@ LINE = "data.jsonl, line 2: "
         ({"set": [[1, 2]]}, LINE + r"the field 'input' is missing \(found: set\)"),
         ({"input": [1, 2]}, LINE + r"the field 'set' is missing \(found: input\)"),
         ({}, LINE + r"the field 'input' is missing \(found: nothing\)"),
-        ('{"input": [1, 2], "set": [[1, NaN]]}', LINE + "element 0 holds NaN"),
-        ('{"input": [1, 2], "set": [[1, 1e999]]}', LINE + "element 0 holds NaN or infinity"),
+        ('{"input": [1, 2], "set": [[1, NaN]]}', LINE + "element 0, feature 1 holds NaN"),
+        ('{"input": [1, 2], "set": [[1, 1e999]]}', LINE + "element 0, feature 1 holds NaN or infinity"),
         ('{"input": [1, NaN], "set": [[1, 2]]}', LINE + "An input holds NaN"),
         ({"input": [1, 2], "set": [[1, 2, 3]]}, LINE + "elements have 3 features, but 2 in the lines before"),
-        ({"input": [1, 2], "set": [[1, 2], [3]]}, LINE + "expected a list of equally long lists"),
-        ({"input": [1, 2], "set": [["a", "b"]]}, LINE + "expected a list of equally long lists"),
+        (
+            {"input": [1, 2], "set": [[1, 2], [3]]},
+            LINE + "element 1 has 1 feature, the first has 2. Expected a list",
+        ),
+        (
+            {"input": [1, 2], "set": [[1, 2], [3, "b"]]},
+            LINE + "element 1, feature 1 is text, 'b'. Expected a list",
+        ),
+        ({"input": [1, 2], "set": [[None, 2]]}, LINE + r"element 0, feature 0 is null \(None\). Expected"),
         ({"input": [1, 2], "set": None}, LINE + "expected a list"),
         ({"input": [1, 2], "set": [1, 2]}, LINE + "expected two dimensions"),
         ({"input": [1, 2], "set": [[True, False]]}, LINE + "expected real numbers"),
@@ -182,8 +189,11 @@ LINE = "data.jsonl, line 2: "
         ({"input": "a.png", "set": [[1, 2]]}, LINE + "expected an input of kind 'vector', like the others"),
         ({"input": {"a": 1}, "set": [[1, 2]]}, LINE + "an input must be a number"),
         ({"input": None, "set": [[1, 2]]}, LINE + "an input must be a number"),
-        ({"input": [1, None], "set": [[1, 2]]}, LINE + "An input must be a number"),
-        ({"input": [1, "a"], "set": [[1, 2]]}, LINE + "An input must be a number"),
+        (
+            {"input": [1, None], "set": [[1, 2]]},
+            LINE + r"An input holds null \(None\), at \[1\]. Expected a number",
+        ),
+        ({"input": [1, "a"], "set": [[1, 2]]}, LINE + r"An input holds text, 'a', at \[1\]. Expected"),
     ],
 )
 def test_bad_lines_are_named(write: WriteLines, bad: Any, message: str) -> None:
@@ -229,8 +239,29 @@ def test_elements_without_features(write: WriteLines) -> None:
 def test_missing_files(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match=f"There is no data file at .*{name}"):
         read_data_file(tmp_path / name)
-    with pytest.raises(DataError, match="There is no data file"):
+
+
+@pytest.mark.parametrize(
+    ("names", "held"), [((), "nothing"), (("b", "a"), "a, b"), (tuple("abcdefg"), "a, b, c, d, e, ...")]
+)
+def test_folders_without_data(tmp_path: Path, names: tuple[str, ...], held: str) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(DataError, match=rf"is a folder, but has none of: inputs\.npy .* It holds {held}\. Pass a"):
         read_data_file(tmp_path)
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_one_json_array(tmp_path: Path, indent: int | None) -> None:
+    path = tmp_path / "array.json"
+    path.write_text(json.dumps([GOOD, GOOD], indent=indent))
+    lines = tmp_path / "array.jsonl"
+    message = "the file is one JSON array, but each object must be on a line of its own. "
+    with pytest.raises(DataError, match=message + f".*: jq -c '.\\[\\]' {path} > {lines}$"):
+        read_data_file(path)
+    path.rename(lines)  # never the file itself
+    with pytest.raises(DataError, match=f"{lines} > {tmp_path / 'array-lines.jsonl'}$"):
+        read_data_file(lines)
 
 
 def test_binary_files(tmp_path: Path) -> None:
@@ -307,10 +338,13 @@ INPUTS = np.zeros((2, 1))
         ({"inputs": INPUTS, "sets": SETS[0]}, r"'sets' of shape \(M, N, D\), M > 0, got \(2, 1\) and \(3, 2\)"),
         ({"inputs": INPUTS[:1], "sets": SETS}, r"got \(1, 1\) and \(2, 3, 2\)"),
         ({"inputs": INPUTS[:0], "sets": SETS[:0]}, "M > 0"),
-        ({"inputs": INPUTS, "sets": SETS * np.nan}, r"data\.npz, set 0: element 0 holds NaN"),
+        ({"inputs": INPUTS, "sets": SETS * np.nan}, r"data\.npz, set 0: element 0, feature 0 holds NaN"),
         ({"inputs": INPUTS * np.nan, "sets": SETS}, "'inputs' must hold finite numbers"),
         ({"inputs": np.array([[1.0], [1e300]]), "sets": SETS}, "at most 3.4e.38, but in row 1 there is 1e.300"),
-        ({"inputs": INPUTS, "sets": np.full(SETS.shape, 1e300)}, "set 0: element 0 holds NaN or infinity"),
+        (
+            {"inputs": INPUTS, "sets": np.full(SETS.shape, 1e300)},
+            "set 0: element 0, feature 0 holds NaN or infinity",
+        ),
         (
             {"inputs": INPUTS, "sets": SETS, "sizes": np.array([1.0, 2.5])},
             "whole numbers, but in row 1 there is 2.5",
@@ -376,7 +410,10 @@ def test_broken_npz(tmp_path: Path, make: Callable[[Path], None]) -> None:
         ('{"input": [], "set": [[1]]}\n{"input": [], "set": [[2]]}\n', "line 1: all inputs are empty lists"),
         ('{"input": ' + "9" * 5000 + ', "set": [[1]]}', "line 1: not valid JSON"),
         ('{"input": ' + "[" * 100_000 + ', "set": [[1]]}', "line 1: not valid JSON"),
-        ('{"input": [1], "set": [[1' + "0" * 30 + "]]}", "line 1: expected a list .*[Oo]verflow"),
+        (
+            '{"input": [1], "set": [[1' + "0" * 30 + "]]}",
+            "line 1: element 0, feature 0 is a whole number of more than 64 bits",
+        ),
     ],
     ids=["no numbers", "thousands of digits", "nested too deep", "beyond int64"],
 )

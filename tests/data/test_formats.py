@@ -262,9 +262,24 @@ def test_wrong_tables(tmp_path: Path, format_: str, case: str) -> None:
 
 
 def test_text_among_numbers_is_a_mistake(tmp_path: Path) -> None:
-    folder = write_long(tmp_path / "long", "csv", changed(PEOPLE, 2, age="n/a"), THINGS)
-    with pytest.raises(DataError, match=r"line 4: the column 'age' holds text, 'n/a', but a number in .*line 2"):
+    folder = write_long(tmp_path / "long", "csv", changed(PEOPLE, 2, age="old"), THINGS)
+    with pytest.raises(DataError, match=r"line 4: the column 'age' holds text, 'old', but a number in .*line 2"):
         read_data_file(folder)
+
+
+@pytest.mark.parametrize("missing", ["NaN", "nan", "NA", "n/a", "null", "None", "<NA>"])
+@pytest.mark.parametrize("row", [0, 2])
+def test_words_for_a_missing_number(tmp_path: Path, missing: str, row: int) -> None:
+    folder = write_long(tmp_path / "long", "csv", changed(PEOPLE, row, age=missing), THINGS)
+    message = rf"line {row + 2}: the column 'age' has no value in this row \('{missing}'\). Missing values are not"
+    with pytest.raises(DataError, match=message):
+        read_data_file(folder)
+
+
+def test_words_for_a_missing_number_may_be_categories(tmp_path: Path) -> None:
+    people = [{**row, "colour": "None"} if place else row for place, row in enumerate(PEOPLE)]
+    folder = write_long(tmp_path / "long", "csv", people, THINGS)
+    assert "colour=None" in read_data_file(folder).description.input_columns
 
 
 def test_names_are_no_categories(tmp_path: Path) -> None:
@@ -284,7 +299,8 @@ def test_names_are_no_categories(tmp_path: Path) -> None:
         ("id,a\n1,2,3\n", "line 2: expected 2 values, got 3"),
         ("id;a\n1;2,5\n", "line 2: '2,5' in the column 'a' has a decimal comma"),
         ('id,a\n1,"2\n', "line 2: the row that begins here cannot be read as CSV"),
-        ("id,a\n1,nan\n2,3\n", "line 3: the column 'a' holds a number, 3, but text"),
+        ("id,a\n1,nan\n2,3\n", r"line 2: the column 'a' has no value in this row \('nan'\)"),
+        ("id,a\n1,old\n2,3\n", "line 3: the column 'a' holds a number, 3, but text"),
         ('id,a\n1,2\n2,"3\n3,4\n4,5\n', r"line 3: .* \(unexpected end of data\). Close its quotes"),
         ("id;a\n1;1.234,5\n", "line 2: '1.234,5' in the column 'a' has a decimal comma"),
     ],
@@ -433,9 +449,9 @@ GOOD = [{"input": [1.0 * place], "set": [[1.0, 2.0]]} for place in range(12)]
         ({"input": [1.0], "set": [[1.0]]}, "row 7: elements have 1 features, but 2"),
         ({"input": [1.0], "set": None}, "row 7: expected a list"),
         ({"input": None, "set": [[1.0, 2.0]]}, "row 7: an input must be a number"),
-        ({"input": [None], "set": [[1.0, 2.0]]}, "row 7: An input must be a number"),
-        ({"input": [1.0], "set": [[1.0, None]]}, "row 7: expected a list of equally long lists of numbers"),
-        ({"input": [1.0], "set": [[1.0, float("nan")]]}, "row 7: element 0 holds NaN"),
+        ({"input": [None], "set": [[1.0, 2.0]]}, r"row 7: An input holds null \(None\), at \[0\]"),
+        ({"input": [1.0], "set": [[1.0, None]]}, r"row 7: element 0, feature 1 is null \(None\)"),
+        ({"input": [1.0], "set": [[1.0, float("nan")]]}, "row 7: element 0, feature 1 holds NaN"),
         ({"input": [float("inf")], "set": [[1.0, 2.0]]}, "row 7: An input holds NaN or infinity"),
     ],
 )

@@ -317,7 +317,7 @@ def test_a_batch_is_many_single_images(seed: int) -> None:
     [
         ([], "at least one set"),
         ([OBJECTS, torch.zeros(2, 5)], "set 1 has 5 features"),
-        ([OBJECTS, torch.full((1, 4), math.nan)], "set 1: element 0 holds NaN"),
+        ([OBJECTS, torch.full((1, 4), math.nan)], "set 1: element 0, feature 0 holds NaN"),
         ([torch.zeros(4)], "set 0: expected two dimensions"),
     ],
 )

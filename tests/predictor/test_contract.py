@@ -262,7 +262,7 @@ def test_one_input_is_no_batch(fitted: SetPredictor, pairs: Pairs) -> None:
     for use in (lambda: fitted.predict(x), lambda: fitted.energy(x, [y])):
         with pytest.raises(DataError, match="use predict_one"):
             use()
-    with pytest.raises(DataError, match=r"\(B, 3\), got shape \(1, 2, 3\)"):
+    with pytest.raises(DataError, match=r"one input of shape \(3,\), got \(2, 3\)"):
         fitted.predict_one(torch.stack([x, x]))
 
 

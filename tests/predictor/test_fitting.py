@@ -121,7 +121,7 @@ def test_energy_of_a_set_that_is_too_large_is_refused(fitted: SetPredictor, pair
 X = torch.zeros(3)
 BROKEN: dict[str, tuple[list[Any], str]] = {
     "empty dataset": ([], "at least one"),
-    "NaN in a set": ([(X, [[0.1, 0.2]]), (X, [[0.1, float("nan")]])], "set 1: element 0 holds NaN"),
+    "NaN in a set": ([(X, [[0.1, 0.2]]), (X, [[0.1, float("nan")]])], "set 1: element 0, feature 1 holds NaN"),
     "infinity in a set": ([(X, [[float("inf"), 0.2]])], "NaN or infinity"),
     "another feature count": ([(X, [[0.1, 0.2]]), (X, [[0.1]])], "set 1 has 1 features an element, expected 2"),
     "a flat set": ([(X, [0.1, 0.2])], "two dimensions"),

@@ -182,7 +182,7 @@ def test_names_of_columns_are_kept(tmp_path: Path) -> None:
             "row 0: expected a number or text in the",
         ),
         ([{"a": 1.0}, [1.0]], [[[1.0]]] * 2, "inputs, row 1: expected a dict, like the first, got list"),
-        ([[1.0], {"a": 1.0}], [[[1.0]]] * 2, "must be a number"),
+        ([[1.0], {"a": 1.0}], [[[1.0]]] * 2, "Input 1: expected a number"),
         ([{"a": 1.0}, {"a": 1.0, "b": 2.0}], [[[1.0]]] * 2, "row 1: all inputs must have the same names, but 'b'"),
         ([{"a": [1.0]}, {"a": [1.0], "b": 2.0}], [[[1.0]]] * 2, "row 1: all inputs must have the same names"),
         (pd.DataFrame({"a": ["x", " "]}), [[[1.0]]] * 2, "inputs, row 1: the column 'a' has no value"),

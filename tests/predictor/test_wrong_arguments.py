@@ -28,25 +28,28 @@ ONE = torch.zeros(1, 3)
         ("data.jsonl", "got str. To read a file"),
         (Path("data.jsonl"), "To read a file"),
         ({0: (1.0, [[1.0]])}, "got dict. Pass a list of pairs"),
-        (torch.rand(4, 2), "got Tensor. Pass a list of pairs"),
-        (np.zeros((4, 2)), "got ndarray. Pass a list of pairs"),
+        (torch.rand(4, 2), r"got Tensor alone. Pass the sets as second argument: fit\(inputs, sets\)"),
+        (np.zeros((4, 2)), "got ndarray alone. Pass the sets as second argument"),
         (list, "got type. Pass a list of pairs"),
         (5, "got int. Pass a list of pairs"),
         ([], "The dataset is empty"),
         (["ab", "cd"], r"Item 0 is not an \(input, set\) pair but str"),
         ([(1.0, [[1.0]], 2)], r"Item 0 is not an \(input, set\) pair but tuple of 3"),
-        ([(1.0, None)], "set 0: expected a list of equally long lists of numbers.* got NoneType"),
+        ([(1.0, None)], "set 0: expected a list of equally long lists of numbers.* got null"),
         ([(1.0, 3.0)], r"expected two dimensions \(elements, features\)"),
-        ([(1.0, [[1.0]]), (1.0, [[1.0], [1.0, 2.0]])], "set 1: expected a list of equally long lists"),
-        ([(1.0, [[10**30]])], "got list .*[Oo]verflow"),
-        ([(10**30, [[1.0]])], "Input 0 must be a number.*[Oo]verflow"),
-        ([(1.0, np.array([[1e300]]))], r"set 0: element 0 holds NaN or infinity \(beyond 3.4e\+38\)"),
+        ([(1.0, [[1.0]]), (1.0, [[1.0], [1.0, 2.0]])], "set 1: element 1 has 2 features, the first has 1"),
+        ([(1.0, [[10**30]])], "set 0: element 0, feature 0 is a whole number of more than 64 bits"),
+        ([(10**30, [[1.0]])], "Input 0: expected a number, .*, got a whole number of more than 64 bits"),
+        ([(1.0, np.array([[1e300]]))], r"set 0: element 0, feature 0 holds NaN or infinity \(beyond 3.4e\+38\)"),
         ([(1.0, [[1.0]]), (np.array(1e300), [[1.0]])], "Input 1 holds NaN or infinity"),
         ([([1.0, float("nan")], [[1.0]])], r"Input 0 holds NaN .*, at \[1\]"),
-        ([(np.array([None]), [[1.0]])], "Input 0 must be a number.* got ndarray"),
+        ([(np.array([None]), [[1.0]])], r"Input 0 holds null \(None\), at \[0\]"),
         ([(1j, [[1.0]])], "Input 0 holds complex numbers"),
         ([(torch.rand(2, device="meta"), [[1.0]])], "on the device 'meta'"),
-        ([([torch.rand(2), torch.rand(3)], [[1.0]])], r"tensors of different shapes \[\(2,\), \(3,\)\]"),
+        (
+            [([torch.rand(2), torch.rand(3)], [[1.0]])],
+            r"Input 0 holds lists of different lengths, 2 at \[0\] and 3 at \[1\]",
+        ),
     ],
 )
 def test_what_is_no_dataset(dataset: Any, text: str) -> None:
@@ -56,7 +59,7 @@ def test_what_is_no_dataset(dataset: Any, text: str) -> None:
 
 def test_the_number_of_an_example_counts_from_the_first_of_the_dataset() -> None:
     items: list[Any] = [(1.0, [[1.0]])] * 1500
-    with pytest.raises(DataError, match="set 1500: element 0 holds NaN"):
+    with pytest.raises(DataError, match="set 1500: element 0, feature 0 holds NaN"):
         SetPredictor().fit([*items, (1.0, [[float("nan")]])], SHORT)
     with pytest.raises(DataError, match="set 1500 has 2 features"):
         SetPredictor().fit([*items, (1.0, [[1.0, 2.0]])], SHORT)
@@ -102,7 +105,18 @@ def test_unusual_tensors_are_read(dataset: Any) -> None:
             DataError,
             r"Expected a batch of inputs of shape \(B, 3\)",
         ),
-        ({"validation_data": 5}, DataError, "Expected a dataset of .* got int"),
+        ({"validation_data": 5}, DataError, "^validation_data: Expected a dataset of .* got int"),
+        (
+            {"validation_data": np.zeros((2, 3))},
+            DataError,
+            r"^validation_data: expected \(inputs, sets\), .* got ndarray alone. .*=\(inputs, sets\)",
+        ),
+        ({"validation_data": [[1.0, 2.0, 3.0]]}, DataError, "^validation_data: Item 0 is not .* pass both"),
+        (
+            {"validation_data": ([[1.0] * 3], [[[1.0, None]]])},
+            DataError,
+            "^validation_data: set 0: element 0, feature 1",
+        ),
         ({"progress": 1}, SettingsError, "progress must be True or False, got 1"),
         ({"resume": "yes"}, SettingsError, "resume must be True or False"),
         ({"folder": 5}, SettingsError, "folder must be the path of a folder"),
@@ -122,14 +136,14 @@ def test_arguments_of_fit(pairs: Pairs, arguments: dict[str, Any], error: type[E
 @pytest.mark.parametrize(
     ("x", "text"),
     [
-        (None, "An input must be a number, a tensor, or nested lists of numbers, got NoneType"),
-        ((row for row in ()), "got generator"),
-        (DataLoader([1]), "got DataLoader"),
-        ("abc", "got str"),
-        ({}, "got dict"),
-        ([[1.0, 2.0, 3.0], [1.0]], "got list"),
-        (np.array([[None, 1, 2]]), "got ndarray"),
-        ([[10**30, 1, 2]], "Overflow|overflow"),
+        (None, "An input: expected a number, a tensor, or nested lists of numbers, got null"),
+        ((row for row in ()), "got a value of type generator"),
+        (DataLoader([1]), "got a value of type DataLoader"),
+        ("abc", "got text, 'abc'"),
+        ({}, "got a value of type dict"),
+        ([[1.0, 2.0, 3.0], [1.0]], r"An input holds lists of different lengths, 3 at \[0\] and 1 at \[1\]"),
+        (np.array([[1, 2, None]]), r"An input holds null \(None\), at \[0, 2\]"),
+        ([[10**30, 1, 2]], r"whole number of more than 64 bits, 10+, at \[0, 0\]"),
         (torch.ones(1, 3) * 1j, "complex"),
         ([[float("inf"), 1.0, 2.0]], r"holds NaN or infinity .*, at \[0, 0\]"),
         (np.array([[1e300, 1.0, 2.0]]), r"holds NaN or infinity \(beyond"),
@@ -262,3 +276,53 @@ def test_input_sets_are_padded_in_prediction_as_in_training() -> None:
             predictor.predict_one(wrong)
     with pytest.raises(DataError, match="Input 1: the last feature of an input set is presence, 1 or 0"):
         SetPredictor().fit([data[0], (aligned_input(1, 1, 5), torch.rand(3, 1))], SHORT, description=description)
+
+
+@pytest.mark.parametrize("empty", [None, "big"])
+@pytest.mark.parametrize("as_pairs", [False, True])
+def test_the_bad_value_of_an_array_of_objects_is_named(empty: Any, as_pairs: bool) -> None:
+    inputs, sets = np.ones((5, 2), dtype=object), np.ones((5, 3, 2), dtype=object)
+    inputs[3, 1] = empty
+    what = r"null \(None\)" if empty is None else "text, 'big'"
+    given = (list(zip(inputs, sets, strict=True)),) if as_pairs else (inputs, sets)
+    with pytest.raises(DataError, match=rf"^Input 3 holds {what}, at \[1\]\. Expected"):
+        SetPredictor().fit(*given, training=SHORT)
+    sets[2, 1, 0] = empty
+    inputs[3, 1] = 1.0
+    with pytest.raises(DataError, match=rf"^set 2: element 1, feature 0 is {what}\. Expected"):
+        SetPredictor().fit(inputs, sets, SHORT)
+
+
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [
+        (
+            torch.rand(2, 3),
+            r"^Expected one input of shape \(3,\), got \(2, 3\). For several inputs, use predict.$",
+        ),
+        (torch.rand(1, 3), "For several inputs, use predict"),
+        (torch.rand(2), r"^Expected one input of shape \(3,\), got \(2,\). In training"),
+        (1.0, r"^Expected one input of shape \(3,\), got \(\).$"),
+        ([1.0, "a", 2.0], r"^An input holds text, 'a', at \[1\]"),
+    ],
+)
+def test_what_is_no_single_input(fitted: SetPredictor, x: Any, text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        fitted.predict_one(x)
+
+
+def test_several_numbers_are_no_single_number() -> None:
+    predictor = SetPredictor()
+    predictor.fit([1.0, 2.0], [[[1.0]], [[2.0]]], SHORT)
+    assert len(predictor.predict_one(1.0)) == len(predictor.predict_one([1.0])) == 1
+    with pytest.raises(DataError, match=r"of shape \(1,\), got \(2,\). For several inputs, use predict"):
+        predictor.predict_one([1.0, 2.0])
+
+
+def test_a_set_within_a_list_is_refused_without_a_warning(fitted: SetPredictor) -> None:
+    torch.set_warn_always(True)
+    try:
+        with pytest.raises(DataError, match=r"set 0: expected two dimensions .* got shape \(1, 2, 2\)"):
+            fitted.energy(torch.rand(2, 3), [[np.ones((2, 2))], [np.ones((2, 2))]])
+    finally:
+        torch.set_warn_always(False)

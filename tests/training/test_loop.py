@@ -201,7 +201,7 @@ def test_data_that_end_too_early() -> None:
 
 def test_cuda_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(SettingsError, match="--device cpu"):
+    with pytest.raises(SettingsError, match=r'device="cpu" .*--device cpu'):
         make_accelerator("cuda", SHORT, None)
 
 

@@ -258,7 +258,8 @@ def collate(
             count = f" of {len(item)}" if isinstance(item, list | tuple) else ""
             raise DataError(
                 f"Item {index} is not an (input, set) pair but {type(item).__name__}{count}. "
-                "A dataset must return two values: the input x and its set."
+                "A dataset must return two values: the input x and its set. Where inputs and sets are two lists, "
+                "pass both."
             )
         inputs.append(as_input(item[0], f"Input {index}"))
         sets.append(item[1])
@@ -274,7 +275,7 @@ def as_input(value: Any, where: str = "An input") -> Tensor:
     Raises:
         DataError: not numeric, or not finite; `where` names it in the message.
     """
-    x = as_numbers(value, f"{where} must be a number, a tensor, or nested lists of numbers")
+    x = as_numbers(value, where, "a number, a tensor, or nested lists of numbers")
     if x.is_complex():
         raise DataError(f"{where} holds complex numbers. Pass real and imaginary parts as two numbers.")
     if _is_image_of_bytes(x, batched=False):

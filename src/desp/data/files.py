@@ -24,6 +24,7 @@ from desp.settings import DataDescription, FilesSettings, InputKind
 
 CSV = (".csv", ".tsv")
 TABLES = (*CSV, *PARQUET, *ARROW)
+NAMES_SHOWN = 5
 
 
 class _Examples(Sequence[Example]):
@@ -139,9 +140,16 @@ def files_of(path: Path) -> list[Path]:
     if (path / SAVED_DATASET).exists() or any(item.suffix.lower() in PARQUET for item in path.iterdir()):
         return arrow_files(path)
     raise DataError(
-        f"There is no data file at {path}, a folder without {INPUTS}.npy and {SETS}.npy, without {INPUTS} and "
-        f"{SETS} as CSV, Parquet or Arrow, and not saved by datasets."
+        f"{path} is a folder, but has none of: {INPUTS}.npy and {SETS}.npy; {INPUTS} and {SETS}, each as CSV, "
+        f"Parquet or Arrow; other Parquet files; a dataset saved by `datasets`. It holds {_held(path)}. Pass a "
+        "folder with one of these, or a file."
     )
+
+
+def _held(folder: Path) -> str:
+    """The first names in a folder."""
+    names = sorted(item.name for item in folder.iterdir())
+    return ", ".join([*names[:NAMES_SHOWN], *(["..."] if len(names) > NAMES_SHOWN else [])]) or "nothing"
 
 
 def _half_of_two(folder: Path, found: Path) -> DataError:

@@ -20,6 +20,9 @@ MOST_CATEGORIES = 100
 _BOOLEANS = {"true": 1, "false": 0}
 """Booleans as text, as CSV files have them."""
 
+_MISSING = frozenset({"nan", "na", "n/a", "<na>", "null", "none"})
+"""What programs write where a number is missing, in lower case."""
+
 NOT_FILLED = "Missing values are not filled in: repair it, or leave the row out."
 
 
@@ -88,6 +91,15 @@ def _present(record: Mapping[str, Any], column: str, where: str) -> Any:
     return value
 
 
+def _means_missing(value: Any) -> bool:
+    """Whether text stands for a missing number; in a column of text it may be a category."""
+    return isinstance(value, str) and value.strip().lower() in _MISSING
+
+
+def _no_number(column: str, value: Any, where: str) -> DataError:
+    return DataError(f"{where}: the column '{column}' has no value in this row ({value!r}). {NOT_FILLED}")
+
+
 def _is_blank(value: Any) -> bool:
     return isinstance(value, str) and not value.strip()
 
@@ -95,6 +107,8 @@ def _is_blank(value: Any) -> bool:
 def _number(value: Any, column: str, where: str) -> float:
     if isinstance(value, str):
         value = _BOOLEANS.get(value.lower(), value)
+    if _means_missing(value):
+        raise _no_number(column, value, where)
     if not isinstance(value, int | float):
         raise DataError(f"{where}: expected a number in the column '{column}', got {value!r}. {NOT_FILLED}")
     if not abs(value) <= LARGEST:
@@ -116,6 +130,7 @@ class _Seen:
     name: str
     text: bool | None = None
     first: str = ""
+    first_value: Any = None
     values: set[str] = field(default_factory=set)
 
     def add(self, record: Mapping[str, Any], where: str) -> None:
@@ -126,8 +141,12 @@ class _Seen:
             )
         text = isinstance(value, str)
         if self.text is None:
-            self.text, self.first = text, where
+            self.text, self.first, self.first_value = text, where, value
         elif text != self.text:
+            if _means_missing(value):
+                raise _no_number(self.name, value, where)
+            if self.values and all(map(_means_missing, self.values)):
+                raise _no_number(self.name, self.first_value, self.first)
             before, now = ("text", "a number") if self.text else ("a number", "text")
             raise DataError(
                 f"{where}: the column '{self.name}' holds {now}, {value!r}, but {before} in {self.first}. "

@@ -68,10 +68,12 @@ def observed_input(value: Any, where: str, max_size: int) -> Float[Tensor, "n c"
     Raises:
         DataError: it is something else, or there are too many people.
     """
-    wanted = f"{where}: expected {OBSERVED} positions [x, y] of each person, [[[x, y], ...], ...]"
-    seen = as_numbers(value, wanted).float()
+    wanted = f"{OBSERVED} positions [x, y] of each person, [[[x, y], ...], ...]"
+    seen = as_numbers(value, where, wanted, ("person", "position", "coordinate")).float()
     if seen.dim() != 3 or seen.shape[1:] != (OBSERVED, 2) or not seen.isfinite().all():
-        raise DataError(f"{wanted}, got shape {tuple(seen.shape)}, or numbers that are not finite.")
+        raise DataError(
+            f"{where}: expected {wanted}, got shape {tuple(seen.shape)}, or numbers that are not finite."
+        )
     if not 1 <= len(seen) <= max_size:
         raise DataError(f"{where}: expected 1 to {max_size} people, got {len(seen)}.")
     still = seen[:, -1:].expand(-1, PREDICTED, -1)  # any future: inputs do not depend on it

@@ -286,6 +286,20 @@ def batch_of_inputs(x: Any, shape: DataShape) -> Tensor:
     )
 
 
+def one_input(x: Any, shape: DataShape) -> Tensor:
+    """One input as a batch (1, ...).
+
+    Raises:
+        DataError: it is no input of that shape.
+    """
+    x, wanted = as_input(x), shape.input_shape
+    if (tuple(x.shape) or (1,)) == wanted:
+        return x.reshape(1, *wanted)
+    several = tuple(x.shape[1:]) == wanted or (x.dim() == 1 and wanted == (1,))
+    hint = " For several inputs, use predict." if several else _shape_hint((1, *x.shape), shape)
+    raise DataError(f"Expected one input of shape {wanted}, got {tuple(x.shape)}.{hint}")
+
+
 def _shape_hint(got: tuple[int, ...], shape: DataShape) -> str:
     """Advice on inputs of another shape than the training inputs."""
     wanted = shape.input_shape

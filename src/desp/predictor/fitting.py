@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import Tensor
@@ -53,7 +54,19 @@ def as_dataset(
     Raises:
         DataError: they are no inputs and sets; see `make_pairs`.
     """
-    return (inputs, description) if sets is None else make_pairs(inputs, sets, description)
+    if sets is not None:
+        return make_pairs(inputs, sets, description)
+    if _is_array(inputs):
+        raise DataError(
+            f"Expected inputs and sets, or a dataset of (input, set) pairs, got {type(inputs).__name__} alone. "
+            "Pass the sets as second argument: fit(inputs, sets)."
+        )
+    return inputs, description
+
+
+def _is_array(value: Any) -> bool:
+    """Whether something is an array, a tensor or a data frame, none of which is a dataset of pairs."""
+    return isinstance(value, np.ndarray | Tensor) or is_frame(value)
 
 
 def validation_batch(data: Any, shape: DataShape) -> Batch | None:
@@ -68,6 +81,18 @@ def validation_batch(data: Any, shape: DataShape) -> Batch | None:
     """
     if data is None:
         return None
+    if _is_array(data):
+        raise DataError(
+            f"validation_data: expected (inputs, sets), or a dataset of pairs, got {type(data).__name__} alone. "
+            "Pass both: validation_data=(inputs, sets)."
+        )
+    try:
+        return _validation_batch(data, shape)
+    except DataError as error:
+        raise DataError(f"validation_data: {error}") from error
+
+
+def _validation_batch(data: Any, shape: DataShape) -> Batch:
     dataset = data
     if isinstance(data, tuple) and len(data) == 2:
         inputs, sets = data

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from desp.capture import CapturedFunction
 from desp.categories import argmax_one_hot
-from desp.data.base import Augmentation, Batch, as_input, to_float
+from desp.data.base import Augmentation, Batch, to_float
 from desp.data.shape import DataShape
 from desp.errors import RunError
 from desp.methods import Method, build_method
@@ -25,6 +25,7 @@ from desp.predictor.checks import (
     check_sampler,
     check_samples,
     check_validation,
+    one_input,
     warn_of_far_inputs,
 )
 from desp.predictor.dataset_summary import inspect_dataset
@@ -283,9 +284,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         """`samples` sets for one input; options are those of `predict`."""
         if isinstance(x, Mapping):  # numbers by the names of their columns
             return self.predict([x], samples, **options)[0]
-        x = as_input(x)
-        x = x.reshape(1, 1) if x.dim() == 0 else x.unsqueeze(0)
-        return self.predict(x, samples, **options)[0]
+        return self.predict(one_input(x, self.shape), samples, **options)[0]
 
     @contextmanager
     def predicting(self) -> Iterator[None]:

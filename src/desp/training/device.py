@@ -25,7 +25,10 @@ def default_device(choice: Device) -> torch.device:
     if choice == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if choice == "cuda" and not torch.cuda.is_available():
-        raise SettingsError("device 'cuda' was asked for, but torch sees no CUDA device. Use --device cpu.")
+        raise SettingsError(
+            'device "cuda" was asked for, but torch sees no CUDA device. Use device="cpu" (on the command line: '
+            "--device cpu)."
+        )
     return torch.device(choice)
 
 
