@@ -170,7 +170,7 @@ class GraphCache(Generic[Result]):
 class CapturedFunction:
     """A function of small inputs on CUDA, run as a graph from the second time on that a shape comes.
 
-    A shape that comes again only after more than `GRAPHS_KEPT` others counts as new.
+    A shape that comes again only after `GRAPHS_KEPT` others or more counts as new.
 
     Args:
         function: from a tensor to a tensor, without random numbers and without work on the host.

@@ -46,7 +46,8 @@ def write_together(files: Mapping[Path, Write], outdated: Iterable[Path] = ()) -
         outdated: files that the new ones make wrong, removed just before these get their names.
 
     Raises:
-        StorageError: one cannot be written. What was there is still there, `outdated` too.
+        StorageError: one cannot be written: what was there is still there, `outdated` too. Or a file cannot be
+            removed or renamed after that: then some of it is done already.
     """
     with ExitStack() as stack:
         ready = [(path, *stack.enter_context(_prepared(path, write))) for path, write in files.items()]

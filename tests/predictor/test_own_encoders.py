@@ -1,5 +1,6 @@
 """Any module as h(x): with dropout, with running statistics, with shapes that do not fit."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from desp.errors import SettingsError
+from desp.errors import CheckpointError, SettingsError
 from desp.predictor import DataShape, Prediction, SetPredictor
 from desp.sets import SetBatch
 from desp.settings import (
@@ -231,3 +232,30 @@ def test_a_validation_of_other_examples_each_time_is_refused() -> None:
     training = TrainingSettings(steps=4, validate_every=1, keep="last")
     with pytest.raises(SettingsError, match=r"there were \d scores before, and \d now"):
         SetPredictor(SETTINGS, device="cpu").fit(pairs(), training, validation=lambda _: torch.rand(next(lengths)))
+
+
+def test_another_encoder_than_the_one_that_was_saved_is_named(tmp_path: Path) -> None:
+    predictor = SetPredictor(SETTINGS, input_encoder=nn.Linear(3, 6), device="cpu")
+    predictor.fit(pairs(), SHORT)
+    predictor.save_pretrained(tmp_path)
+    with pytest.raises(
+        CheckpointError, match=r"(?s)do not fit the input encoder that was passed.*Pass a module like"
+    ):
+        SetPredictor.from_pretrained(tmp_path, input_encoder=nn.Linear(3, 7), device="cpu")
+
+
+def test_a_saved_setting_that_is_not_known_is_no_damage(tmp_path: Path) -> None:
+    predictor = SetPredictor(SETTINGS, device="cpu")
+    predictor.fit(pairs(), SHORT)
+    predictor.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["desp"]["method"]["kind"] = "my-method"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=r"cannot be used: kind must be one of .*Is the package installed"):
+        SetPredictor.from_pretrained(tmp_path, device="cpu")
+
+
+def test_validations_that_are_all_nan_do_not_end_training_as_converged() -> None:
+    training = TrainingSettings(steps=None, lr_schedule="wsd", validate_every=1, patience=2)
+    with pytest.raises(SettingsError, match="None of 2 validations gave a finite score"):
+        SetPredictor(SETTINGS, device="cpu").fit(pairs(), training, validation=lambda _: float("nan"))

@@ -25,9 +25,10 @@ NO_ENERGY = (
 NO_DENSITY = (
     "A density over sets needs the method 'energy-denoising' with predicted cardinality and a smooth energy: "
     "'attention', or 'pooled-layers' with pooling 'softmax', 'mean' or 'sum'. The gradients of others jump "
-    "(FSPool where elements change their order, deep-sets at its LeakyReLUs), which the divergence does not see; "
-    "other methods have no density; label-likelihood has probabilities of labels only. Train with "
-    "EnergyDenoisingSettings(), on the command line --use-method energy-denoising."
+    "(FSPool where elements change their order, deep-sets at its LeakyReLUs), and a density is computed from the "
+    "divergence of the sampler's flow, which does not see jumps; other methods have no density; label-likelihood "
+    "has probabilities of labels only. Train with EnergyDenoisingSettings(), on the command line --use-method "
+    "energy-denoising."
 )
 
 

@@ -57,10 +57,16 @@ def check_labels(y: Float[Tensor, "b n 2"], labels: tuple[float, float], kind: s
     wrong = values[(values - nearest).abs() > TOLERANCE * (labels[1] - labels[0])]
     if len(wrong):
         low, high = float(values.min()), float(values.max())
+        found = (
+            f"Labels of the first batch lie between {low:g} and {high:g}: if these are the only two values, pass "
+            f"--method.labels {low:g} {high:g}."
+            if low < high
+            else "All labels of the first batch are equal. Pass both values of a label, --method.labels LOW HIGH; "
+            "if the data have no other value, there is nothing to learn."
+        )
         raise DataError(
             f"The method {kind} expects labels {labels[0]:g} and {labels[1]:g} in scaled units (method.labels), "
-            f"got {float(wrong[0]):g}. Labels of the first batch lie between {low:g} and {high:g}: if these are "
-            f"the only two values, pass --method.labels {low:g} {high:g}."
+            f"got {float(wrong[0]):g}. {found}"
         )
 
 

@@ -38,7 +38,8 @@ class InputScaling(nn.Module):
     def set_from(self, mean: Tensor, deviation: Tensor) -> None:
         """Take the statistics of the training inputs; a constant input keeps its unit."""
         self.mean.copy_(mean)
-        # Relative where means are small, as in small units, and where they are large, to what float64 rounds away.
+        # A deviation up to this counts as rounding: 1e-6 |mean| but at most 1e-8, and for large means what float64
+        # itself rounds away.
         rounding = (1e-6 * mean.abs()).clamp(max=1e-8).maximum(1e-12 * mean.abs())
         self.deviation.copy_(torch.where(deviation > rounding, deviation, torch.ones_like(deviation)))
 

@@ -62,7 +62,8 @@ def pool_batch(
 ) -> tuple[SetBatch, Float[Tensor, "b g"]]:
     """Pool K predicted sets of boxes for each of B images.
 
-    1. Samples are ordered by their agreement with the others: the mean best IoU of the boxes of both.
+    1. Samples are ordered by their agreement with the others, highest first: the mean best IoU of the boxes of
+       both.
     2. The boxes of the first sample begin one group each. The boxes of every further sample are assigned to the
        groups so far: one to one, with the largest sum of IoUs with the groups' medians, each at least `iou`.
        Boxes that are left begin groups of their own.
@@ -70,7 +71,8 @@ def pool_batch(
        with a box in it. Two boxes of one sample are never in one group, however much they overlap.
 
     The result depends neither on the order of elements nor on the order of samples: samples of equal agreement are
-    ordered by their numbers. A box without area, or of negative size, overlaps with nothing and stays alone.
+    ordered by the values of their boxes. A box without area, or of negative size, overlaps with nothing and stays
+    alone.
 
     Args:
         elements: K samples of N boxes with D features, padded; `mask` says which are there.

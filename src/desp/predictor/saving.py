@@ -42,11 +42,17 @@ OWN_OPTIONS = ("input_encoder", "engine", "device", "matmul_precision")
 HUB_OPTIONS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
 
 
+OTHER_VERSION = " If another version of desp saved it, install that one."
+
+
 class HubMixin(ModelHubMixin):
     """Saves a predictor to a folder, and loads it from there or from the hub."""
 
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> str | None:
-        """Write settings, shapes and weights into a folder; what it holds is replaced as a whole, or not at all.
+        """Write settings, shapes, weights and a model card into a folder.
+
+        A predictor that is there is replaced as a whole, or not at all. Other files stay, and so does a card that
+        was edited.
 
         Args:
             save_directory: the folder.
@@ -141,7 +147,9 @@ def load_predictor(make: "Callable[..., Any]", name: str | Path, **options: Any)
         representation = from_json(RepresentationSettings, values["representation"])
         shape = from_json(DataShape, values["shape"])
         facts = _facts_of(config)
-    except (KeyError, TypeError, AttributeError, SettingsError) as error:
+    except SettingsError as error:
+        raise CheckpointError(f"The saved configuration cannot be used: {error}{OTHER_VERSION}") from error
+    except (KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"The saved configuration is damaged ({error!r}). Save it again.") from error
     predictor = make(method, representation, **options)
     predictor.facts = facts
@@ -150,7 +158,10 @@ def load_predictor(make: "Callable[..., Any]", name: str | Path, **options: Any)
     try:
         predictor.method.load_state_dict(migrate_weights(weights, config.get("schema", 1), method.kind))
     except RuntimeError as error:
-        raise CheckpointError(f"The saved weights do not fit the saved settings: {error}") from error
+        own = config.get("own_encoder")
+        fit = "the input encoder that was passed, or the saved settings" if own else "the saved settings"
+        again = ". Pass a module like the one that the predictor was made with" if own else ""
+        raise CheckpointError(f"The saved weights do not fit {fit}: {error}{again}") from error
     predictor.method.to(default_device(predictor.device_choice))
     return predictor
 
@@ -163,7 +174,9 @@ def read_shape(folder: Path) -> DataShape:
     """
     try:
         return from_json(DataShape, _migrated(_read_config(folder / CONFIG_FILE))["shape"])
-    except (KeyError, TypeError, AttributeError, SettingsError) as error:
+    except SettingsError as error:
+        raise CheckpointError(f"The configuration in {folder} cannot be used: {error}{OTHER_VERSION}") from error
+    except (KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"The configuration in {folder} is damaged ({error!r}). Save it again.") from error
 
 

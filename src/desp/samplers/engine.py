@@ -83,8 +83,8 @@ class ChainEngine:
         engine: ``eager``, ``compiled``, ``graph``, or ``auto``: graph on CUDA; on the CPU compiled in long runs,
             else eager.
         expected_gradients: how many will be taken in all, which tells whether compiling pays on the CPU.
-        min_chains: with ``auto``, fewer are not compiled, which costs seconds. On CUDA up to `FEW_CHAINS` of them
-            become a graph of the same kernels once their shape comes again; more run eagerly.
+        min_chains: with ``auto``, fewer are not compiled, as compiling costs seconds. On CUDA up to `FEW_CHAINS`
+            of them become a graph of the same kernels once their shape comes again; more run eagerly.
     """
 
     def __init__(

@@ -33,8 +33,8 @@ class DataDescription(Checked):
     """Names of the classes of the first categories, in the order of their columns, for pictures. Those that `desp
     data boxes` writes beside a file are found."""
     position: Columns = ()
-    """Where an element is, one range of two columns (0 2: columns 0 and 1), for pictures; the first two if not
-    given."""
+    """Where an element is, one range of two columns (0 2: columns 0 and 1), for pictures; the first two that are
+    no categories if not given."""
     input_columns: tuple[str, ...] = ()
     """Names of the numbers of an input, where it is made of columns of a table. A column of text is a category and
     becomes a number 1 or 0 for each of its values, such as colour=red. Not given: all columns of the file but id

@@ -66,6 +66,9 @@ class Ending:
             scores: one of each example, or one alone.
             sign: 1 if lower is better, else -1.
             patience: how many validations in a row may bring no improvement beyond the standard error.
+
+        Raises:
+            SettingsError: no validation gave a finite score.
         """
         self.steps.append(step)
         self.means.append(mean_and_error(scores)[0])
@@ -76,6 +79,11 @@ class Ending:
             return
         self.waited += 1
         if self.waited >= patience and step - self.reference_step >= MIN_WAIT_FRACTION * step:
+            if not reference:
+                raise SettingsError(
+                    f"None of {self.waited} validations gave a finite score, so nothing tells when training is "
+                    "long enough. Check the `validation` function and the validation data, or set training.steps."
+                )
             overfitted = len(scores) > 1 and -sign * gain > CLEAR_DIFFERENCE_SE * error
             self.end_after(step, "overfitted" if overfitted else "converged")
 
