@@ -330,7 +330,7 @@ def test_the_model_card_is_filled(tmp_path: Path) -> None:
         "| examples | 12 |",
         "| steps | 3 |",
         "| seed | 7 |",
-        "| validation score | ",
+        "| validation score of these weights | ",
         "never larger than 4 elements",
     ):
         assert text in card

@@ -124,7 +124,8 @@ def _training(predictor: "SetPredictor") -> dict[str, Any]:
         "examples": facts.get("examples"),
         "steps": facts.get("steps"),
         "seed": facts.get("seed"),
-        "validation score": None if score is None else f"{score:.4g}, at step {facts.get('kept_step')}",
+        "step of these weights": facts.get("kept_step"),
+        "validation score of these weights": None if score is None else f"{score:.4g}",
     }
 
 

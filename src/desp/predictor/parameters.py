@@ -27,7 +27,8 @@ class ParametersMixin:
     def set_params(self, **parameters: Any) -> Self:
         """Change arguments, or single settings of them; the predictor is then as new, and must be fitted.
 
-        Settings are changed one after the other, and checked each time: one that needs another comes after it.
+        Settings are changed in the order in which they are passed, and checked each time: pass one that needs
+        another after it.
 
         An `input_encoder` of your own keeps the weights that it has.
 

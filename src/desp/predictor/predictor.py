@@ -186,7 +186,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
             sets: M sets (n, D), as arrays or lists; or a data frame with one row per element, joined with that of
                 the inputs by its index or a column `id`. None for a dataset.
             training: replaces all settings; None: see `default_training`.
-            validation_data: (inputs, sets), or a dataset, of which 200 are scored every `training.validate_every`
+            validation_data: (inputs, sets), or a dataset; its first 200 are scored every `training.validate_every`
                 steps, or about ten times. None: with default method and training a tenth is held out, at most 200.
             progress: show a progress bar on standard error.
             description: what shapes do not tell. Inputs that are sets are padded, (N, D + 1), with presence last.

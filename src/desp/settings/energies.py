@@ -207,8 +207,8 @@ class AttentionSettings(EnergySettings):
     [-2, 2]. What repeats, such as positions of pixels, is learned fast with them. 0: none."""
     local_heads: bool = True
     """All heads but the first look at near elements more than at far ones. Elements of dozens of features are all
-    far from each other while there is noise, and such heads would see nothing but the element itself. Needs two
-    heads or more."""
+    far from each other while there is noise, and such heads would see nothing but the element itself. Without
+    effect where there are fewer than two heads."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "layers")

@@ -156,7 +156,7 @@ class EDMSettings(SamplerSettings):
 
     @property
     def follows_distribution(self) -> bool:
-        """With any cardinality, and all of the initial noise."""
+        """Where the cardinality is sampled, and all of the initial noise is taken."""
         return self.cardinality == "sampled" and self.temperature == 1
 
 

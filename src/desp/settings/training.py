@@ -15,8 +15,9 @@ class TrainingSettings(Checked):
     """The training loop. The defaults are not the paper's; the `-paper` recipes have those."""
 
     steps: int | None = 2000
-    """Optimiser steps; None: until validation no longer improves beyond its standard error (see `patience`), or
-    `minutes` are over, with the learning rate decaying in the last fifth (`wsd`); 2000 without validation data."""
+    """Optimiser steps; None: until validation no longer improves beyond its noise (see `patience`), or `minutes`
+    are over, with the learning rate decaying in the last fifth (`wsd`). With nothing to validate by, 2000 steps,
+    or fewer where `minutes` are over."""
     minutes: float | None = None
     """With steps None: minutes of training, validations included; the learning rate begins to decay in time for
     that, and its decay is never cut, so that it may end a little later. None: no limit."""
@@ -47,14 +48,15 @@ class TrainingSettings(Checked):
     tenth itself."""
     patience: int | None = None
     """Stop after this many validations without improvement; None: never. With steps None: validations in a row
-    whose improvement is within the standard error, spanning at least a third of the steps so far; None: 10."""
+    that are not better than the last improvement by more than the standard error of the difference, spanning at
+    least a third of the steps so far; None: 10."""
     validation_mode: Literal["min", "max"] = "min"
     """Whether a smaller or a larger validation score is better. For all tasks and for `validation_data` a smaller
     one is; max is for `validation` functions of your own."""
     keep: Literal["best", "last"] = "best"
     """Which weights are kept where there is validation. best: the ones of the best score. last: the last, unless
-    an earlier checkpoint is better by two standard errors of the difference. That needs a validation score of each
-    example; of a single score the noise is not known, and any better one counts."""
+    those of the best validation are better by two standard errors of the difference. That needs a validation score
+    of each example; of a single score the noise is not known, and any better one counts."""
     calibrate_cardinality: bool = False
     """When training ends, divide the logits of a predicted p(n | x) by the temperature, at least 1, that gives the
     smallest mean -log p(n | x) on validation examples; for methods that sample from it."""

@@ -19,7 +19,7 @@ from desp.settings import TrainingSettings
 
 # The decay is the last of so many equal parts of the steps.
 DECAY_DIVISOR = 5
-# Standard errors by which an earlier checkpoint must be better than the last one to be kept.
+# Standard errors by which the weights of the best validation must be better than the last ones to be kept.
 CLEAR_DIFFERENCE_SE = 2.0
 # Validations without improvement beyond the standard error, in a row, after which training has converged, ...
 PATIENCE = 10

@@ -73,7 +73,7 @@ class TrainingOutcome:
         score_standard_error: of the score, if there is one for each validation example; there ``kept_score_se``.
         seconds: wall time, resumed parts added up.
         engine: ``graph`` if whole steps ran as a CUDA graph, else how chains ran.
-        stopped_early: whether patience ran out.
+        stopped_early: whether patience ended a run before its given number of steps; false where that was open.
         rollbacks: how often training rolled back to a checkpoint after NaN or divergence.
         stop_reason: why it ended, where its length was not given.
         recent_gain: what the second half of the steps before the decay has brought, in units of the score.
