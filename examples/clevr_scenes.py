@@ -44,7 +44,7 @@ def draw(images: Tensor, formula: list[Tensor], exact: list[Tensor], output: Pat
 
 def main(output: Path, count: int = 8, seed: int = 0) -> None:
     """Draw scenes, render them, and write the picture."""
-    generated = draw_table(count, torch.Generator().manual_seed(seed), "boxes")
+    generated = draw_table(count, torch.Generator().manual_seed(seed), "boxes", at_once=16)
     table, exact = generated.table, generated.exact_boxes
     formula = [table.example(index)[1][0] for index in range(count)]
     draw(table.images, formula, [boxes[: len(own)] for boxes, own in zip(exact, formula, strict=True)], output)

@@ -257,5 +257,5 @@ def test_a_saved_setting_that_is_not_known_is_no_damage(tmp_path: Path) -> None:
 
 def test_validations_that_are_all_nan_do_not_end_training_as_converged() -> None:
     training = TrainingSettings(steps=None, lr_schedule="wsd", validate_every=1, patience=2)
-    with pytest.raises(SettingsError, match="None of 2 validations gave a finite score"):
+    with pytest.raises(SettingsError, match="None of 2 validations gave finite scores of all examples"):
         SetPredictor(SETTINGS, device="cpu").fit(pairs(), training, validation=lambda _: float("nan"))

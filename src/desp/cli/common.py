@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import tyro
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -108,16 +107,23 @@ def bar(text: str = "") -> Iterator[Callable[[str, int, int | None], None]]:
 
     Yields a function of a name, how much is done, and of how much; `text` is shown until it is called.
     """
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+    # Names are shown as they are: brackets and colons mean nothing.
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
     out, names = _literal(stderr=True), {""}
     if not out.is_terminal and text:
         out.print(f"{text} ...")
-    with Progress(console=out, transient=True, disable=not out.is_terminal) as progress:
-        shown = progress.add_task(escape(text), total=None)
+    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as progress:
+        shown = progress.add_task(text, total=None)
 
         def tell(name: str, done: int, total: int | None) -> None:
-            progress.update(shown, description=escape(name), completed=done, total=total)
+            progress.update(shown, description=name, completed=done, total=total)
             if not out.is_terminal and name not in names:
                 names.add(name)
                 out.print(f"{name} ...")

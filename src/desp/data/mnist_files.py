@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import shlex
 import ssl
 import urllib.error
 import urllib.request
@@ -107,7 +108,8 @@ def check_files(folder: Path, dataset: MnistDataset) -> str:
         DataError: one is missing or differs; the message says how to get it.
     """
     checksums = CHECKSUMS[dataset]
-    again = f"desp data {dataset} --data-dir {folder.parent if folder.name == dataset else folder}"
+    root = folder.parent if folder.name == dataset else folder
+    again = f"desp data {dataset} --data-dir {shlex.quote(str(root))}"
     missing = [name for name in checksums if not (folder / name).is_file()]
     if missing:
         raise DataError(

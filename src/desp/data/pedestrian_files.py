@@ -1,6 +1,7 @@
 """The recordings of pedestrians, ETH (Pellegrini et al. 2009) and UCY (Lerner et al. 2007): where they are, and
 how they are read."""
 
+import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -89,7 +90,7 @@ def check_recordings(folder: Path) -> str:
     Raises:
         DataError: one differs.
     """
-    return check_md5_sums(folder, CHECKSUMS, f"desp data pedestrians --data-dir {folder}")
+    return check_md5_sums(folder, CHECKSUMS, f"desp data pedestrians --data-dir {shlex.quote(str(folder))}")
 
 
 def read_recording(path: Path) -> Rows:

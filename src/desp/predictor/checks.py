@@ -297,6 +297,8 @@ def one_input(x: Any, shape: DataShape) -> Tensor:
         return x.reshape(1, *wanted)
     several = tuple(x.shape[1:]) == wanted or (x.dim() == 1 and wanted == (1,))
     hint = " For several inputs, use predict." if several else _shape_hint((1, *x.shape), shape)
+    if (1, *x.shape) == wanted:
+        hint = " Pass x.unsqueeze(0)."
     raise DataError(f"Expected one input of shape {wanted}, got {tuple(x.shape)}.{hint}")
 
 

@@ -70,7 +70,8 @@ def recipe(
 
     def register(build: Callable[[], RunSettings]) -> Callable[[], RunSettings]:
         name = build.__name__.replace("_", "-")
-        if name in _RECIPES and _RECIPES[name].build.__module__ != build.__module__:
+        # The same file may be loaded twice, as a script and as a plugin.
+        if name in _RECIPES and inspect.getsourcefile(_RECIPES[name].build) != inspect.getsourcefile(build):
             raise SettingsError(
                 f"There is a recipe '{name}' already, in {_RECIPES[name].build.__module__}. Rename the one in "
                 f"{build.__module__}."

@@ -68,7 +68,7 @@ class Ending:
             patience: how many validations in a row may bring no improvement beyond the standard error.
 
         Raises:
-            SettingsError: no validation gave a finite score.
+            SettingsError: no validation gave finite scores.
         """
         self.steps.append(step)
         self.means.append(mean_and_error(scores)[0])
@@ -80,9 +80,11 @@ class Ending:
         self.waited += 1
         if self.waited >= patience and step - self.reference_step >= MIN_WAIT_FRACTION * step:
             if not reference:
+                wrong = sum(not math.isfinite(score) for score in scores)
                 raise SettingsError(
-                    f"None of {self.waited} validations gave a finite score, so nothing tells when training is "
-                    "long enough. Check the `validation` function and the validation data, or set training.steps."
+                    f"None of {self.waited} validations gave finite scores of all examples (the last one {wrong} "
+                    f"of {len(scores)} that are not), so nothing tells when training is long enough. Check the "
+                    "`validation` function and the validation data, or set training.steps."
                 )
             overfitted = len(scores) > 1 and -sign * gain > CLEAR_DIFFERENCE_SE * error
             self.end_after(step, "overfitted" if overfitted else "converged")

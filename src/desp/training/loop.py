@@ -183,7 +183,11 @@ class Trainer:
             self.state.window = Window()
         if validate_now and save_now:
             self._save()  # before it, too: a validation may take long, and be interrupted
-        out_of_patience = validate_now and self._validate()
+        try:
+            out_of_patience = validate_now and self._validate()
+        except SettingsError:  # a validation without scores: what was trained is not lost
+            self._save()
+            raise
         if save_now or out_of_patience or self.schedule.at_end(self.state):
             self._save()
         return out_of_patience
