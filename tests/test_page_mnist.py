@@ -144,7 +144,7 @@ def test_gradients_of_a_prediction() -> None:
 
 def test_shortened_runs_did_not_end_with_their_best_validation() -> None:
     assert (
-        "worse than their best one: one of `mnist-desp-paper`, two of `mnist-tspn`, three of `mnist-dspn-hungarian`"
+        "than their best one: one of `mnist-desp-paper`, two of `mnist-tspn`, three of `mnist-dspn-hungarian`"
         in flat("docs/set-mnist.md")
     )
     for recipe, worse in (("desp-paper", 1), ("tspn", 2), ("dspn-hungarian", 3)):
