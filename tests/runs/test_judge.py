@@ -176,3 +176,22 @@ def test_the_spread_and_training_are_part_of_the_sentence() -> None:
 def test_cases_are_best_median_and_worst_and_none_twice(count: int, expected: list[tuple[str, int]]) -> None:
     ranking = [(float(place), place) for place in reversed(range(count))]
     assert [(group, place) for group, _, place in chosen_cases(ranking)] == expected
+
+
+def test_aligned_examples_of_rare_sizes_are_not_compared() -> None:
+    """A set of another size than the input can be no answer, so neighbours must have the same size."""
+
+    def aligned(count: int) -> Pairs:
+        generator = torch.Generator().manual_seed(count)
+        elements = [torch.rand(2 + index % 20, 2, generator=generator) for index in range(count)]
+        padded = SetBatch.from_ragged(elements, 21, 2).with_presence()
+        return [(x, some[:, :1]) for x, some in zip(padded, elements, strict=True)]
+
+    predictor = SetPredictor(EnergyDenoisingSettings(energy=PooledLayersSettings(hidden=8)), device="cpu")
+    described = DataDescription(aligned=True, input_kind="set")
+    predictor.fit(aligned(60), TrainingSettings(steps=1, batch_size=8), description=described)
+    tests = aligned(20)
+    setup = EvaluationSetup(predictor, 0, SAMPLES, QUICK)
+    done = predicted(predictor, tests, lambda y, _: y)
+    reason = compare(setup, done, [(x, (y,)) for x, y in tests], (aligned(60), []))
+    assert "have as many elements: 0 of 20 count." in reason

@@ -73,15 +73,15 @@ def run(arguments: list[str]) -> None:
     done = predict_file(folder, inputs, output, options.samples, options.seed, **_output_options(options))
     if done.samples > 1 and done.deterministic:
         print("note: this method predicts the same set for an input every time; --samples 1 is enough", file=told)
-    count = done.inputs
-    sets = (
-        f"the best set of {done.samples} samples"
-        if options.best
-        else f"{done.samples} {'set' if done.samples == 1 else 'sets'} each"
-    )
-    print(f"{'1 input' if count == 1 else f'{count} inputs'}, {sets}: {output}", file=told)
+    best = f"the best set of {done.samples} samples"
+    sets = best if options.best else f"{_counted(done.samples, 'set')} each"
+    print(f"{_counted(done.inputs, 'input')}, {sets}: {output}", file=told)
     if options.draw is not None:
-        print(f"{'1 picture' if count == 1 else f'{count} pictures'}: {options.draw}", file=told)
+        print(f"{_counted(done.inputs, 'picture')}: {options.draw}", file=told)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _default_output(inputs: Path) -> Path:

@@ -111,8 +111,9 @@ def _too_few(shared: _Shared, scored: int) -> str:
     """Why there is no comparison, and what to do."""
     if shared.set_distance.aligned:
         return (
-            f"Baselines are compared on at least {FEWEST_TESTS} held-out examples. Outputs are aligned, so only "
-            f"those count of whose size there are {NEIGHBOURS} others: {len(shared.indices)} of {scored}."
+            f"Baselines are compared on at least {FEWEST_TESTS} held-out examples. Outputs are aligned, so an "
+            f"example counts only if {NEIGHBOURS} examples that are not held out have as many elements: "
+            f"{len(shared.indices)} of {scored} count."
         )
     return f"Baselines are compared on at least {FEWEST_TESTS} held-out examples; there are {scored}."
 
