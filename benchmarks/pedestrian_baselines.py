@@ -40,7 +40,7 @@ def main() -> None:
     """Measure all scenes, print, and record where asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", default="", help="folder of the recordings; DESP_DATA if not given")
-    parser.add_argument("--simulated", action="store_true", help="simulated walkers in their place")
+    parser.add_argument("--simulated", action="store_true", help="simulated walkers in place of the recordings")
     parser.add_argument("--record", type=Path, help="folder of results")
     options = parser.parse_args()
     source = "simulated" if options.simulated else "files"

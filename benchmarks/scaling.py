@@ -1,4 +1,4 @@
-"""How times grow with the batch, the set size and the length of a chain; drawn as bench-scaling.png.
+"""How times grow with the batch, the set size and the length of a chain; drawn as ./bench-scaling.png.
 
 python benchmarks/scaling.py --device cuda --record results/bench
 """
@@ -32,7 +32,7 @@ SIZES = (8, 64, 512)
 SIZES_ON_CUDA = (*SIZES, 4096)
 STEPS = (10, 100)
 STEPS_ON_CUDA = (*STEPS, 1000)
-# Batch and size of one chain over sets as large as scenes.
+# Batch and size of one chain over large sets.
 LARGE_SETS = {"cuda": (16, 10_000), "cpu": (2, 10_000)}
 DISTANCE_SIZES = (8, 32, 128, 512)
 USUAL_STEPS = {"cuda": 100, "cpu": 10}

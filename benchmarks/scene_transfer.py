@@ -53,7 +53,7 @@ def main() -> None:
     """Score, print, and record where asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="folder of a run trained with --task.source generated")
-    parser.add_argument("--data-dir", default="", help="folder of CLEVR's images; DESP_DATA if not given")
+    parser.add_argument("--data-dir", default="", help="as of `desp train`; DESP_DATA if not given")
     parser.add_argument("--samples", type=int, default=10, help="predictions that are pooled")
     parser.add_argument("--protocol", default="full", help="quick or full")
     parser.add_argument("--record", type=Path, help="JSON file to write")

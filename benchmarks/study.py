@@ -13,7 +13,7 @@ def main(what: str, rows_of: Callable[[BenchOptions], list[Row]], about: str | N
     """Measure the study `what` as the command line asks, print its rows as markdown, and return them."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run")
-    parser.add_argument("--tasks", nargs="*", default=(), help="only these rows")
+    parser.add_argument("--tasks", nargs="*", default=(), help="only rows with these names in the column task")
     parser.add_argument(
         "--repeats", type=int, default=5, help="warm runs whose median is shown (floors: the fastest)"
     )

@@ -13,7 +13,7 @@ from desp.data.subsets import ItemPool, draw_sets, valid_subsets
 from desp.randomness import make_generator
 
 ITEMS = 7000
-# Sets of one batch, by the type of the device: of training, and of scoring.
+# Sets of one batch, by the type of the device: of training, of scoring, and a larger one.
 BATCHES = {"cpu": (64, 4096), "cuda": (64, 4096, 65_536)}
 
 

@@ -1,6 +1,6 @@
 """Chains and training steps of two source trees, timed in turn on one machine: is one version slower?
 
-    python benchmarks/versions.py ../old/src src --commits 33be6b2 HEAD --record results/comparisons/old-new.json
+    python benchmarks/versions.py ../old/src src --commits 33be6b2 c311993 --record results/comparisons/NAME.json
 
 Each tree has a process of its own, which compiles and captures the chain of every task once and times it whenever
 it is asked to. Asked in turn and in both orders, both meet the same clocks and temperatures. Training steps are
@@ -137,12 +137,12 @@ def main() -> None:
     """Time both trees, and record the rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sources", nargs="*", type=Path, help="folders `src` of the earlier and the later version")
-    parser.add_argument("--tasks", nargs="*", default=TASKS, help="chains to time; none: no chains")
+    parser.add_argument("--tasks", nargs="*", default=TASKS, help="chains to time; without a name: no chains")
     parser.add_argument("--rounds", type=int, default=6, help="times that each tree is asked for a chain")
-    parser.add_argument("--training-rounds", type=int, default=0, help="the same for training steps")
+    parser.add_argument("--training-rounds", type=int, default=0, help="the same for training steps (%(default)s)")
     parser.add_argument("--training-tasks", nargs="+", default=TRAINED, help="tasks whose training steps to time")
     parser.add_argument("--repeats", type=int, default=9, help="samples whose median is one time")
-    parser.add_argument("--commits", nargs=2, help="of the two trees")
+    parser.add_argument("--commits", nargs=2, help="of the two trees, for the record")
     parser.add_argument("--record", type=Path, help="where to write the rows, with their provenance")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Examples that no page runs."""
+"""Examples that no other test runs."""
 
 import runpy
 from pathlib import Path

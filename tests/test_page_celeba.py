@@ -183,8 +183,8 @@ def test_the_tagger_beside_desp() -> None:
 
 def test_settings_of_the_oracle_rule() -> None:
     shown = numbers(
-        r"Answers of a probability of at least (\.\d+) are predicted; this threshold and a factor on the logits "
-        r"\((\d\.\d)\) have the highest F1",
+        r"Subsets with at least (\.\d+) of the sum of these counts are predicted; this threshold and a factor on "
+        r"the logits \((\d\.\d)\) have the highest F1",
         "docs/celeba.md",
     )
     scores = record("celeba/rule.json")["scores"]

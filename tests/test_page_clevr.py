@@ -155,7 +155,7 @@ def test_steps_of_training() -> None:
     found = [run["steps"] for _, run in trainings(*ONE_VECTOR, "clevr-desp-simple")]
     assert others == [min(found), max(found)]
     paper, simple = numbers(
-        r"next to nothing of 2,770 images in ([\d,]+) steps\. With the simpler set encoder it learns even less in "
+        r"learns next to nothing in ([\d,]+) steps\. With the simpler set encoder it learns even less in "
         r"([\d,]+)",
         PAGE,
     )

@@ -373,6 +373,9 @@ def test_columns_of_an_ablation_say_what_they_are_of(scored: str) -> None:
     assert ablation_headings({"scored": scored}) == {
         "score": f"score ({scored})",
         "hungarian": f"hungarian ({scored})",
+        "precision": f"precision ({scored})",
+        "recall": f"recall ({scored})",
+        "f1": f"f1 ({scored})",
         "energy": "energy (raw)",
         "score_returned": "score (returned)",
         "size_rmse": "size_rmse (returned)",

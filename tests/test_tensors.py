@@ -17,7 +17,7 @@ def test_numbers_of_any_byte_order_and_length(dtype: str) -> None:
     assert found.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("dtype", ["int64", "float32", "bool"])
+@pytest.mark.parametrize("dtype", ["int64", "float32", "bool", "complex64", "object"])
 def test_what_a_mask_hides_is_not_a_number(dtype: str) -> None:
     array = np.ma.masked_array(np.ones((2, 2), dtype), mask=[[False, False], [False, True]])
     assert as_numbers(array, "a list", "numbers").isnan().tolist() == [[False, False], [False, True]]

@@ -6,7 +6,7 @@ traceback and exits with status 2 (130 for `TrainingInterrupted`).
 
 
 class DespError(Exception):
-    """Something outside the library is not as it must be. The message says what to do."""
+    """Base of the errors here. The message says what to do."""
 
 
 class DataError(DespError, ValueError):
@@ -18,7 +18,7 @@ class SettingsError(DespError, ValueError):
 
 
 class RunError(DespError, RuntimeError):
-    """A run folder that is missing, belongs to something else, or is incomplete."""
+    """A run or a recorded result that is missing, damaged, in use, or not the one that is needed."""
 
 
 class CheckpointError(RunError):

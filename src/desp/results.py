@@ -61,9 +61,8 @@ def check_recordable(
     if changes and variant is None:
         raise RunError(
             f"Not recorded: this run differs from the recipe '{recipe}' ({'; '.join(changes)}). Give the changed "
-            "settings a name: --variant NAME. No name is needed only for a run with fewer steps than the recipe "
-            "that is an exact beginning of it: constant learning rate, validation, training.keep best, and "
-            "steps that are a multiple of training.validate_every."
+            "settings a name: --variant NAME. Of shorter runs, only an exact beginning of the recipe needs none: "
+            "constant learning rate, training.keep best, and steps that are a multiple of training.validate_every."
         )
     if variant is None:
         return
@@ -197,8 +196,8 @@ def make_row(table: str | None, task: str, system: str, metric: str, **known: An
     `raw` is the mean over `n` seeds for the sampler's output, which the paper scores; `returned` is the mean for
     the sets a user gets. Each has half of its 95 % interval, and its median over predictions where that is known.
     `value` is one of the two: a metric ending in `_raw` or `_returned` says which; without an ending it is the one
-    that `scored` names, or the other one where that has no such metric. Where there is a value, all rows of a
-    recipe have its `scored`, and the `protocol` that they were scored by, such as `full`.
+    that `scored` names, or the other one where that has no such metric. Rows of results have the `scored` of
+    their recipe, and the `protocol` that they were scored by, such as `full`.
     """
     facts = metric_facts(metric)
     return {
@@ -239,7 +238,7 @@ def make_row(table: str | None, task: str, system: str, metric: str, **known: An
 def ablation_headings(ablation: dict[str, Any]) -> dict[str, str]:
     """Headings of an ablation's columns, which say what was scored: the sampler's raw output, or returned sets."""
     scored = ablation.get("scored", "raw")  # own data have returned scores alone
-    of = {"score": scored, "hungarian": scored, "energy": "raw"}
+    of = dict.fromkeys(("score", "hungarian", "precision", "recall", "f1"), scored) | {"energy": "raw"}
     of |= {"score_returned": "returned", "size_rmse": "returned", "size_rmse_released": "returned"}
     return {name: f"{name.removesuffix('_returned')} ({which})" for name, which in of.items()}
 
@@ -287,12 +286,12 @@ def rows_of(results: list[dict[str, Any]]) -> list[Row]:
     outputs: tuple[Scored, ...] = ("raw", "returned") if recipe.scored == "raw" else ("returned", "raw")
     for output in outputs:
         for metric in metrics_of(results, output):
-            ours = output == recipe.scored or metric not in results[0]["scores"][recipe.scored]
+            plain = output == recipe.scored or metric not in results[0]["scores"][recipe.scored]
             facts = metric_facts(metric, results[0].get("metrics"))
             part, name = split_key(metric)
             task = part or recipe.task
             rows.append(
-                make_row(recipe.table, task, _system(recipe, results[0]), name if ours else f"{name}_{output}")
+                make_row(recipe.table, task, _system(recipe, results[0]), name if plain else f"{name}_{output}")
                 | common
                 | {key: facts[key] for key in ("unit", "direction")}
                 | over_seeds(scores_of(results, output, metric))

@@ -95,8 +95,8 @@ def recorded_settings(result: dict[str, Any]) -> RunSettings | None:
 
 
 def _ended_by(result: dict[str, Any]) -> str:
-    """`steps` if all steps of the recipe were made, `shortened` if fewer were asked for, `patience` if validation
-    no longer improved, `time`, ..."""
+    """`steps` if all steps were made, `shortened` if the recipe has more, `patience` if validation no longer
+    improved, `time`, ..."""
     training, asked = _training(result), _asked(result)
     if training.get("stop_reason") in _ENDINGS:
         return _ENDINGS[training["stop_reason"]]

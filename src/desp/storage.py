@@ -1,4 +1,4 @@
-"""Files that are either whole or not there at all: the one place where files are written.
+"""The one place where files are written, nearly all of them whole or not at all.
 
 What cannot be written becomes a `StorageError`, which says what, why, and what to do.
 """

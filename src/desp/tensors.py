@@ -80,9 +80,9 @@ def _begins_with_array(value: Any) -> bool:
 
 def _with_nan(value: Any) -> Any:
     """A masked array with NaN, which is refused wherever numbers are needed, in place of what is missing."""
-    if not np.ma.is_masked(value) or value.dtype.kind not in "biuf":
+    if not np.ma.is_masked(value) or value.dtype.kind not in "biufcO":
         return np.asarray(value.data)
-    return value.astype(np.float64).filled(np.nan)
+    return (value if value.dtype.kind in "cO" else value.astype(np.float64)).filled(np.nan)
 
 
 def _known_to_torch(dtype: np.dtype[Any]) -> bool:

@@ -240,6 +240,7 @@ def test_minutes_do_not_go_with_a_number_of_steps(desp: Desp, vectors: Path, tin
     finished = desp("train", "custom", "--data", vectors, "--run", "run", *tiny, "--minutes", 1)
     assert finished.status != 0
     assert "here there are 6 steps. Leave --minutes out" in finished.err
+    assert "--training.validate-every N" in finished.err
 
 
 def test_a_number_of_steps_takes_the_place_of_minutes(desp: Desp, vectors: Path, small: list[str]) -> None:

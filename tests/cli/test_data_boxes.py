@@ -76,7 +76,7 @@ def test_only_what_is_written_is_counted(desp: Desp, annotations: Path) -> None:
     assert "2 left out, 0 boxes clipped to their image" in finished.message
 
 
-def test_images_of_different_sizes_are_squeezed_when_they_are_trained_on(desp: Desp, annotations: Path) -> None:
+def test_images_of_different_sizes_are_resized_when_they_are_trained_on(desp: Desp, annotations: Path) -> None:
     converted = desp("data", "boxes", annotations, "--images", "photos", "--output", "boxes.jsonl")
     _, _, command = converted.out.partition("To train: desp ")
     words = [*command.split()[:-2], *SHORT]

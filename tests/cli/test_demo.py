@@ -105,7 +105,9 @@ def test_demo_replaces_an_earlier_demo(desp: Desp) -> None:
 def test_demo_replaces_nothing_else(desp: Desp, polygons: Path) -> None:
     Path("photos").mkdir()
     Path("photos/cat.txt").write_text("cat")
-    for path in ("photos", polygons, "photos/cat.txt"):
+    Path("bytes").mkdir()
+    Path("bytes/settings.json").write_bytes(b"\xff")
+    for path in ("photos", polygons, "photos/cat.txt", "bytes"):
         finished = desp("demo", "--run", path)
         assert finished.status == 2
         assert "something other than a demo" in finished.err

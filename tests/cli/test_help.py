@@ -42,6 +42,14 @@ def test_help_of_a_recipe_shows_its_settings_and_values(desp: Desp, recipe: str)
     assert f"desp {'train ' if recipe != 'demo' else ''}{recipe}" in finished.out
 
 
+def test_a_paragraph_of_help_is_one_line(desp: Desp) -> None:
+    assert "a list of points [[row, column], ...] between 0 and 1" in desp("predict", "--help").out
+
+
+def test_the_text_of_an_option_is_one_paragraph(desp: Desp) -> None:
+    assert "unfinished runs go on, finished ones stay" in desp("train", "custom", "--help").out
+
+
 def test_help_of_train_lists_the_recipes(desp: Desp) -> None:
     finished = desp("train")
     assert finished.status == 0

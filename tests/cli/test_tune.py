@@ -37,5 +37,5 @@ def test_tune_goes_back(desp: Desp, polygons: Path) -> None:
     assert desp("tune", polygons).status == 0
     finished = desp("tune", polygons, "--reset")
     assert finished.status == 0, finished.err
-    assert "back to LangevinSettings(steps=3" in finished.out
+    assert "the sampler is that of the beginning again: kind langevin, steps 3, stochastic_steps" in finished.out
     assert not (polygons / "tuning.json").exists()

@@ -152,6 +152,7 @@ def test_boxes_that_cannot_be_used(images: Path, box: Any, reason: str) -> None:
     [
         (coco_image(2, "missing.png"), "the image file is missing"),
         (coco_image(2, "below"), "the image file is missing"),
+        (coco_image(2, f"{'a' * 300}.png"), "the image file is missing"),
         (coco_image(2, "broken.png"), "the image is broken"),
         (coco_image(2, "huge.png"), "the image has more than 64 million pixels"),
         (coco_image(1, "b.png"), "a second record of the same image"),

@@ -101,7 +101,7 @@ def test_images_are_read_beside_the_file(write: WriteLines, tmp_path: Path) -> N
     assert inputs_of(data).sum().item() == 306
 
 
-def test_images_are_squeezed_to_one_size_where_that_is_asked_for(write: WriteLines, tmp_path: Path) -> None:
+def test_images_are_resized_to_one_size_where_that_is_asked_for(write: WriteLines, tmp_path: Path) -> None:
     for name, size in (("a.png", (6, 4)), ("b.jpg", (3, 9)), ("c.bmp", (5, 5))):
         Image.new("RGB", size, (10, 20, 30)).save(tmp_path / name, quality=100)
     path = write(*({"input": name, "set": [[1.0]]} for name in ("a.png", "b.jpg", "c.bmp")))
@@ -170,7 +170,7 @@ LINE = "data.jsonl, line 2: "
         ('{"input": [1, 2], "set": [[1, NaN]]}', LINE + "element 0, feature 1 holds NaN"),
         ('{"input": [1, 2], "set": [[1, 1e999]]}', LINE + "element 0, feature 1 holds NaN or infinity"),
         ('{"input": [1, NaN], "set": [[1, 2]]}', LINE + "An input holds NaN"),
-        ({"input": [1, 2], "set": [[1, 2, 3]]}, LINE + "elements have 3 features, but 2 in the lines before"),
+        ({"input": [1, 2], "set": [[1, 2, 3]]}, LINE + "elements have 3 features, but 2 in the sets before"),
         (
             {"input": [1, 2], "set": [[1, 2], [3]]},
             LINE + "element 1 has 1 feature, the first has 2. Expected a list",

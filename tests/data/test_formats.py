@@ -322,6 +322,20 @@ def test_csv_as_spreadsheets_write_it(tmp_path: Path, delimiter: str) -> None:
     assert [x.tolist() for x, _ in data.examples] == [[2.5, 3], [40, 0.5]]
 
 
+@pytest.mark.parametrize(
+    ("name", "head", "row"),
+    [
+        ("inputs.tsv", "id\tx, y, z", "1\t2"),
+        ("inputs.csv", 'id;"x, y, z"', "1;2"),
+        ("inputs.csv", '\nid;"x, y, z"', "1;2"),
+    ],
+)
+def test_commas_in_names_of_columns_separate_nothing(tmp_path: Path, name: str, head: str, row: str) -> None:
+    (tmp_path / name).write_text(f"{head}\n{row}\n2{row[1:]}\n")
+    write_csv(tmp_path / "sets.csv", THINGS)
+    assert read_data_file(tmp_path).description.input_columns == ("x, y, z",)
+
+
 def test_a_csv_file_alone_is_told_what_it_needs(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "things.csv", THINGS)
     with pytest.raises(DataError, match=r"Put it as sets.csv into a folder, beside it inputs.csv with one row"):

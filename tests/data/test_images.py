@@ -1,4 +1,4 @@
-"""Image files: kept, squeezed, or refused."""
+"""Image files: kept, resized, or refused."""
 
 import sys
 import warnings
@@ -20,18 +20,18 @@ def test_an_image_of_the_right_size_is_kept_bit_for_bit(tmp_path: Path) -> None:
     assert np.array_equal(read_image(tmp_path / "a.png", 16), expected)
 
 
-def test_a_larger_image_is_squeezed_without_leaving_pixels_out(tmp_path: Path) -> None:
+def test_a_larger_image_is_resized_without_leaving_pixels_out(tmp_path: Path) -> None:
     """Single bright columns stay visible as their share of what becomes one pixel: nothing is sampled away."""
     pixels = np.zeros((32, 48, 3), dtype=np.uint8)
     pixels[:, 24:] = (200, 100, 0)
     pixels[:, 6, 2] = 240
     Image.fromarray(pixels).save(tmp_path / "a.png")
-    squeezed = read_image(tmp_path / "a.png", 16)
-    assert squeezed.shape == (3, 16, 16)
-    assert (squeezed[:2, :, 10:] == np.array([200, 100])[:, None, None]).all()
-    assert (squeezed[:2, :, :6] == 0).all()
+    resized = read_image(tmp_path / "a.png", 16)
+    assert resized.shape == (3, 16, 16)
+    assert (resized[:2, :, 10:] == np.array([200, 100])[:, None, None]).all()
+    assert (resized[:2, :, :6] == 0).all()
     # The weights of a column sum to a third of one: as many pixels become one.
-    assert squeezed[2, 8, :6].sum() == pytest.approx(240 / 3, abs=3)
+    assert resized[2, 8, :6].sum() == pytest.approx(240 / 3, abs=3)
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "L", "P", "1"])

@@ -85,7 +85,7 @@ def test_nothing_but_place_and_heading_depends_on_the_direction() -> None:
 
 
 def test_futures_are_in_units_of_how_far_people_move() -> None:
-    """Ten times the steps of who walks give nearly the same element; who stands is measured in decimetres."""
+    """Ten times the steps of who walks give nearly the same element; who stands is measured in units of 0.3 m."""
     windows = random_windows((4,))
     walking, running = (as_batch(Windows(length * windows.paths, windows.mask)) for length in (10.0, 100.0))
     torch.testing.assert_close(walking.sets.elements, running.sets.elements, rtol=0.1, atol=0.02)

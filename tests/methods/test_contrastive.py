@@ -270,7 +270,7 @@ def gradients(method: Contrastive, loss: Tensor) -> dict[str, Tensor]:
 
 
 def test_chains_may_start_near_the_data() -> None:
-    """Contrastive divergence: noise of another size, drawn log-uniformly, on every real set."""
+    """Contrastive divergence: on each real set noise whose standard deviation is drawn log-uniformly."""
     low, high = 0.01, 1.0
     chain = LangevinSettings(steps=1, stochastic_steps=0, step_size=1e-30)  # which stays where it begins
     settings = ContrastiveSettings(

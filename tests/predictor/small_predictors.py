@@ -69,7 +69,7 @@ for energy in (DeepSetsSettings(hidden=8), PooledLayersSettings(hidden=8)):
     VARIANTS[f"denoising-{energy.kind}"] = Parts(
         EnergyDenoisingSettings(energy=energy, cardinality="denoised", sampler=EDMSettings(steps=3)), KEEP_ALL
     )
-# The library's own choice, and the other networks it goes with: the cardinality is predicted, then its elements.
+# Energy-denoising's own defaults, and other networks: the cardinality is predicted, then its elements.
 DEFAULT = EnergyDenoisingSettings()
 ATTENTION = AttentionSettings(hidden=8, layers=1, heads=2, fourier_frequencies=2)
 FEW_STEPS = replace(DEFAULT.sampler, steps=3)

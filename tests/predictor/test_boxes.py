@@ -117,6 +117,12 @@ def test_an_image_gives_k_sets_of_boxes(name: str) -> None:
 
 
 @each_method
+def test_no_images_give_no_predictions(name: str) -> None:
+    for best in (False, True):
+        assert fitted(name).predict(images()[:0], best=best) == []
+
+
+@each_method
 def test_every_weight_is_trained(name: str) -> None:
     fresh = SetPredictor(METHODS[name])
     trained = fitted(name)
@@ -274,9 +280,9 @@ class Shrunk(nn.Module):
 
 
 @each_method
-def test_an_own_encoder_without_all_places_is_refused(name: str) -> None:
+def test_an_own_encoder_without_all_locations_is_refused(name: str) -> None:
     predictor = SetPredictor(METHODS[name], device="cpu", input_encoder=Shrunk())
-    with pytest.raises(SettingsError, match=r"each of 84 places; this one gives shape \(16, 1\) for one input"):
+    with pytest.raises(SettingsError, match=r"each of 84 locations; this one gives shape \(16, 1\) for one input"):
         predictor.fit(images_of_boxes(4), SHORT, description=BOXES)
 
 
@@ -325,7 +331,7 @@ def test_a_detector_has_boxes_alone_and_no_more_than_places() -> None:
     with pytest.raises(SettingsError, match=r"^features must be 4 for the method detector: .* got 6"):
         build_method(METHODS["detector"], shape, SetRepresentation(RepresentationSettings()))
     many = replace(shape, features=4, max_size=65, scaling=FeatureScaling((), ()))
-    with pytest.raises(SettingsError, match=r"^max_size must be at most 64, the places of the heat map, got 65"):
+    with pytest.raises(SettingsError, match=r"^max_size must be at most 64, the locations of the heat map"):
         build_method(METHODS["detector"], many, SetRepresentation(RepresentationSettings()))
 
 

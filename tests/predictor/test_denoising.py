@@ -193,7 +193,7 @@ def test_batches_padded_otherwise_are_the_same_sets() -> None:
     assert torch.equal(predictor.log_prob(x, wide, steps=5).value, predictor.log_prob(x, list(y), steps=5).value)
 
 
-def test_the_best_is_of_the_usual_size_where_sizes_do_not_compare() -> None:
+def test_the_set_of_lowest_energy_is_of_the_usual_size_where_sizes_do_not_compare() -> None:
     sets, energies = [torch.zeros(n, 1) for n in (4, 1, 1, 1)], torch.tensor([-9.0, 3.0, 1.0, 2.0])
     assert len(Prediction(sets, energies).lowest_energy) == 4
     assert Prediction(sets, energies, comparable_across_cardinalities=False).lowest_energy is sets[2]

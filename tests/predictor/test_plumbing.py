@@ -213,7 +213,7 @@ def test_modes_of_a_prediction_take_distance_and_threshold() -> None:
     assert len(Prediction([a[None], a[None] + 1e-3], torch.zeros(2)).modes(threshold=1e-4)) == 2
 
 
-def test_the_best_of_sets_whose_sizes_compare_is_that_of_lowest_energy() -> None:
+def test_the_set_of_lowest_energy_where_sizes_compare_and_where_not() -> None:
     sets = [torch.zeros(1, 2), torch.zeros(1, 2), torch.zeros(2, 2)]
     energies = torch.tensor([1.0, 0.5, -3.0])
     assert Prediction(sets, energies).lowest_energy is sets[2]
@@ -296,6 +296,9 @@ def test_a_predictor_without_settings_has_the_defaults() -> None:
     predictor = SetPredictor()
     custom = get_recipe("custom").build()
     assert (predictor.method_settings, predictor.representation) == (custom.method, custom.representation)
+    assert default_training(predictor.method_settings) == custom.training
+    predictor.set_params(method__sampler__steps=40)
+    assert predictor.representation == custom.representation
     assert default_training(predictor.method_settings) == custom.training
     given = SetPredictor(EnergyDenoisingSettings())
     assert given.representation == RepresentationSettings()

@@ -63,6 +63,13 @@ def test_each_number_of_the_top_has_its_own_name(make_run: MakeRun) -> None:
     assert "This run is at 2 times that reference." in text
 
 
+def test_the_papers_number_is_compared_with_raw_output(make_run: MakeRun) -> None:
+    row = {**ROW, "scored": "returned", "raw": 5.0}
+    text = top(page_of(make_run(**ABSENT, evaluation={"rows": [row]})))
+    assert "This run 3 " in text
+    assert "For raw output it is 2.5 times the number the paper reports." in text
+
+
 def test_the_top_shows_the_first_row_that_the_paper_has(make_run: MakeRun) -> None:
     others = [{"metric": "a", "value": None, "paper": 9.0}, {"metric": "b", "value": 7.0}]
     second = {**ROW, "value": 4.0}
@@ -194,7 +201,7 @@ def test_a_chain_is_told_as_what_it_is(make_run: MakeRun, method: str, told: str
 @pytest.mark.parametrize("method", ["contrastive", "set-risk"])
 def test_a_deterministic_method_draws_nothing(make_run: MakeRun, method: str) -> None:
     told = words(section(page_of(make_run(settings=with_method(method))), "predictions"))
-    assert ("separate draws from the model" in told) == (method == "contrastive")
+    assert ("are sampled independently" in told) == (method == "contrastive")
     assert ("it gives one answer" in told) == (method == "set-risk")
 
 
@@ -205,8 +212,11 @@ def test_what_is_added_to_the_loss_is_told(make_run: MakeRun, added: str) -> Non
     assert "with InfoNCE or the weighted energy of real sets added: the difference hovers near zero" in learning
 
 
-def test_a_chain_without_noise_has_no_tinted_part_to_tell_of(make_run: MakeRun) -> None:
-    sampler = {"kind": "langevin", "steps": 4, "stochastic_steps": 0}
+@pytest.mark.parametrize("stochastic_steps", [0, 4])
+def test_a_chain_without_noise_or_with_noise_alone_has_no_tinted_part_to_tell_of(
+    make_run: MakeRun, stochastic_steps: int
+) -> None:
+    sampler = {"kind": "langevin", "steps": 4, "stochastic_steps": stochastic_steps}
     page = page_of(make_run(settings=with_method("contrastive", sampler=sampler)))
     assert "tinted" not in words(section(page, "chain"))
     assert '<section id="ablation"' in page  # that is its share of noise now
@@ -215,7 +225,7 @@ def test_a_chain_without_noise_has_no_tinted_part_to_tell_of(make_run: MakeRun) 
 def test_a_denoiser_has_no_energies_to_tell_of(make_run: MakeRun) -> None:
     page = page_of(make_run(settings=with_method("denoiser")))
     assert "E is the energy" not in words(section(page, "predictions"))
-    assert "the energy of the set as it is" not in words(section(page, "chain"))
+    assert "the energy of the set" not in words(section(page, "chain"))
 
 
 @pytest.mark.parametrize(
@@ -334,7 +344,7 @@ def test_elements_and_sets_of_an_aligned_output_are_counted_from_one(make_run: M
 
 @pytest.mark.parametrize(
     ("least", "told"),
-    [(None, "separate draws from the model"), (0.03, "the most probable answers"), (1.0, "gives one answer")],
+    [(None, "sampled independently"), (0.03, "the most probable answers"), (1.0, "gives one answer")],
 )
 def test_the_most_probable_labels_are_not_called_draws(make_run: MakeRun, least: float | None, told: str) -> None:
     shown = {"label": "", "elements": [[1.0]], "truth": [[[1.0]]], "samples": [{"set": [[1.0]], "energy": 0.5}]}

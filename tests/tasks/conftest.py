@@ -163,7 +163,7 @@ class Problem(NamedTuple):
 
 @pytest.fixture
 def few_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tasks score on few sets; all these numbers are different ones."""
+    """Tasks score on few sets."""
     few = Protocol(sets_per_collection=12, sets_per_collection_hungarian=8, calibration_examples=55)
     for kind, protocol in (
         (PolygonsTask, replace(few, test_examples=(40,), predictions_per_input=30)),

@@ -64,7 +64,7 @@ def boxed_images(folder: Path, boxes: list[list[float]]) -> Path:
 BOXES = DataDescription(boxes=((0, 4),), categories=((4, 6),))
 
 
-def test_boxes_in_squeezed_images_are_normalised(tmp_path: Path) -> None:
+def test_boxes_in_resized_images_are_normalised(tmp_path: Path) -> None:
     settings = FilesSettings(
         path=str(boxed_images(tmp_path, [[1, 1, 5, 3]])), description=BOXES, held_out=0.25, image_size=8
     )

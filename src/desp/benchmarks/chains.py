@@ -71,7 +71,7 @@ class ChainCase:
 
 _TOY = DeepSetsSettings(hidden=256, element_layers=3, set_layers=3, divide_by_size=True)
 _MNIST = SetEncoderEnergySettings(hidden=256, layers=3, latent=64, divide_by_size=False)
-_CLEVR = SetEncoderEnergySettings(hidden=512, layers=2, latent=512, divide_by_size=True)
+_CLEVR = SetEncoderEnergySettings(hidden=512, layers=2, latent=512, divide_by_size=True)  # of clevr-desp-simple
 _CELEBA = DeepSetsSettings(hidden=256, element_layers=2, set_layers=2, divide_by_size=False)
 
 CHAINS = (

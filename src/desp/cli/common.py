@@ -1,6 +1,7 @@
 """What several commands share: parsing, tables, and what is shown while something takes long."""
 
 import inspect
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,15 @@ T = TypeVar("T")
 
 
 _parsing = threading.Lock()  # tyro keeps what it found in dictionaries of the process
+
+
+def _unwrapped(helptext: str) -> str:
+    """Each paragraph in one line; indented lines stay."""
+    return re.sub(r"(?<!\n)\n(?=\S)", " ", inspect.cleandoc(helptext))
+
+
+if hasattr(tyro, "_strings"):  # tyro 1.0.16 joins lines before it dedents them, so those of a field stay apart
+    tyro._strings.remove_single_line_breaks = _unwrapped
 
 
 def parse(

@@ -33,8 +33,8 @@ EXAMPLES = """  desp data mnist --data-dir ~/data
   desp data inspect tables --task.id-column scene
   desp data inspect boxes.jsonl --task.description.boxes 0 4 --json"""
 
-SQUEEZED = 128
-"""Width and height that images of different sizes are squeezed to, unless another is given."""
+RESIZED = 128
+"""Width and height that images of different sizes are resized to, unless another is given."""
 FETCHED = "Files that are missing are downloaded, and all are compared with their published checksums."
 
 
@@ -273,10 +273,10 @@ def _boxes(options: _BoxesArguments) -> None:
         for first, end in getattr(description, name):
             settings += [f"--task.description.{name}", str(first), str(end)]
     if options.size is None and len(annotations.shapes()) > 1:
-        settings += ["--task.image-size", str(SQUEEZED)]
+        settings += ["--task.image-size", str(RESIZED)]
         print(
-            f"Images have {len(annotations.shapes())} different sizes; training resizes them to {SQUEEZED} x "
-            f"{SQUEEZED}. --size {SQUEEZED} does that once."
+            f"Images have {len(annotations.shapes())} different sizes; training resizes them to {RESIZED} x "
+            f"{RESIZED}. --size {RESIZED} does that once."
         )
     _print_train_command(options.output, settings)
 

@@ -89,7 +89,7 @@ def _clear(path: Path) -> None:
     settings = path / "settings.json"
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
-    if not settings.is_file() or '"recipe": "demo"' not in settings.read_text(encoding="utf-8"):
+    if not settings.is_file() or '"recipe": "demo"' not in settings.read_text(encoding="utf-8", errors="replace"):
         raise RunError(f"{path} holds something other than a demo. Choose another folder with --run.")
     with RunFolder(path).locked():  # nobody trains there
         shutil.rmtree(path)

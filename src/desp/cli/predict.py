@@ -31,7 +31,7 @@ class _PredictArguments:
     pedestrians, and for your own data whatever your training file had. Images may have any size; in an npz file
     they are pixels (channels, height, width) in the size of training. Sets of fewer elements are padded there,
     and an array `input_sizes` says how many count. The output has one object per line with `input` (of npz
-    files the number of the row) and `samples`, each a `set` with its `energy`; with --best, `input` and `best`;
+    files {"row": NUMBER}) and `samples`, each a `set` with its `energy`; with --best, `input` and `best`;
     and `id`, where the input has one.
     """
 

@@ -51,7 +51,7 @@ class _ReproduceArguments:
     recipes: tuple[str, ...] = ()
     """Only these recipes; all of the table if not given."""
     data_dir: Path | None = None
-    """Where the files of a table's dataset are, if it reads one; DESP_DATA does as well."""
+    """Where the files of a table's dataset are, if it reads one; DESP_DATA if not given."""
     generated: bool = False
     """Generate data that recipes would read from files, where that is possible: scenes for clevr, simulated items
     for celeba, walkers for pedestrians. Runs have `generated` in their names, results `generated` or

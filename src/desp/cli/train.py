@@ -205,7 +205,8 @@ def _with_minutes(settings: RunSettings, minutes: float | None) -> RunSettings:
     if settings.training.steps is not None:
         raise SettingsError(
             f"--minutes limits training that ends by itself; here there are {settings.training.steps} steps. "
-            "Leave --minutes out, or use --training.steps None (with --training.lr-schedule wsd)."
+            "Leave --minutes out, or use --training.steps None (with --training.lr-schedule wsd and "
+            "--training.validate-every N)."
         )
     return replace(settings, training=replace(settings.training, minutes=minutes))
 

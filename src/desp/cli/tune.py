@@ -21,7 +21,7 @@ class _TuneArguments(RunArguments):
     are several, restarts; for denoising methods the number of noise levels and the churn; for methods of labels
     `min_probability`. It minimises the energy score (nearly a proper scoring rule, Gneiting & Raftery 2007; not
     the model's energy): distance to the truth less half the distance among predictions. On set-MNIST it minimises
-    the Chamfer distance and on CLEVR one minus the mean AP, as one answer is right there, on CelebA one minus F1.
+    `task.validation_distance`, on CLEVR one minus mean AP, as one answer is right there, on CelebA one minus F1.
     """
 
     reset: bool = False
@@ -37,10 +37,11 @@ def run(arguments: list[str]) -> None:
     """Tune."""
     options = parse(_TuneArguments, arguments, "tune", EXAMPLES)
     from desp.runs.tune import reset_run, tune_run
+    from desp.settings import to_json
 
     folder = options.folder()
     if options.reset:
-        print(f"back to {reset_run(folder)}")
+        print(f"the sampler is that of the beginning again: {_changes({}, to_json(reset_run(folder)))}")
         return
     tried: list[float] = []
     with busy("trying samplers; on a CPU this may take minutes") as say:

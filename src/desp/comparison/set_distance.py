@@ -15,7 +15,7 @@ from desp.settings import Columns, DataDescription
 
 # Larger sets are compared by Chamfer's distance: assignments of 500 elements take too long.
 MOST_ASSIGNED = 64
-# The most elements for medians and deciles; torch's quantile takes not many more.
+# The most elements for medians and deciles; torch's quantile takes at most 2**24.
 MOST_MEASURED = 1_000_000
 # Numbers in pairs of elements that are held at the same time.
 VALUES_AT_ONCE = 2**22

@@ -103,7 +103,7 @@ VERDICT_WORDS: dict[Verdict, str] = {
 
 
 def compared_words(systems: dict[str, Any]) -> str:
-    """How the model compares with nearest neighbours and an MLP, and with random sets unless these are worse."""
+    """How the model compares with nearest neighbours, an MLP, and random sets unless they are clearly worse."""
     named = [name for name in ("knn", "mlp", "random") if name in systems]
     named = [name for name in named if name != "random" or systems[name]["verdict"] != "clearly better"]
     scored = [name for name in named if name != "mlp"]  # an MLP has one answer, without a spread

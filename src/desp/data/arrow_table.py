@@ -22,7 +22,7 @@ _INDEX = re.compile(r"__index_level_\d+__")
 
 
 def open_arrow(path: Path) -> Table:
-    """A Parquet or Arrow file, or a folder of `datasets`, as a table.
+    """A Parquet or Arrow file, or a folder of Parquet files or of `datasets`, as a table.
 
     Raises:
         DataError: it cannot be read, or has two columns of one name.

@@ -51,8 +51,8 @@ class BatchSource(ABC):
 
     @abstractmethod
     def batches(self, first: int, attempt: int = 0) -> Iterator[Batch]:
-        """Batches number `first`, `first` + 1, ...; another `attempt` gives another stream (for an iterable
-        dataset the same items, with other augmentation)."""
+        """Batches number `first`, `first` + 1, ...; `attempt` counts rollbacks of training, and each gives another
+        stream (for an iterable dataset the same items, with other augmentation)."""
 
 
 class DeviceSource(BatchSource):
@@ -200,7 +200,7 @@ def _augmented(augment: Augmentation, batch: Batch, generator: torch.Generator) 
 def random_order(sizes: Int[Tensor, " b"], rows: int, generator: torch.Generator) -> Int[Tensor, "b n"]:
     """A random order of the elements of each set, as places (B, N) to gather; absent rows stay behind them.
 
-    Nothing waits for the device, and no shape depends on values, so it can be captured.
+    Nothing waits for the device, and no shape depends on values, so a CUDA graph can capture it.
 
     Args:
         sizes: (B,) how many rows of each set are elements; they come first.

@@ -38,7 +38,7 @@ class CelebaFaces:
     Attributes:
         files: where they are from.
         names: of the image files.
-        images: (M, 3, 96, 96) bytes, whole faces squeezed, memory-mapped: only what is used is read.
+        images: (M, 3, 96, 96) bytes, whole faces resized, memory-mapped: only what is used is read.
         attributes: (M, A), all attributes of the list.
         attribute_names: A names.
         parts: (M,), the place in `PARTS` of the part that a face belongs to.

@@ -61,8 +61,8 @@ class ImageTable:
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Draw rows with replacement, elements in random order; only the images that are drawn are read.
 
-        Nothing waits for the device and no shape depends on what is drawn, so it can be captured as a part of a
-        training step. Absent rows stay behind the elements.
+        Nothing waits for the device and no shape depends on what is drawn, so a CUDA graph can capture it. Absent
+        rows stay behind the elements.
         """
         chosen = torch.randint(len(self), (batch_size,), generator=generator, device=self.sizes.device)
         images, elements, sizes = (

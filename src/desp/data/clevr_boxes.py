@@ -32,7 +32,7 @@ def formula_boxes(
     """Boxes of objects as published for CLEVR, computed from the scene and not from the image.
 
     They are what the published results are about, so the formula is kept with its approximations: boxes of objects
-    may leave the image a little, and are not tight.
+    may leave the image a little (callers clip them), and are not tight.
 
     Args:
         pixel_coords: centres in pixels of a 480 x 320 image.

@@ -43,7 +43,7 @@ class GeneratedTable:
 def draw_images(batch_size: int, generator: torch.Generator, target: ClevrTarget) -> Batch:
     """Fresh scenes, rendered on the generator's device; boxes are those of the published formula.
 
-    No shape depends on what is drawn, so that it can be captured as a part of a training step.
+    No shape depends on what is drawn, so a CUDA graph can capture it.
     """
     scenes, rendering = generate(batch_size, generator)
     elements = elements_of(boxes_of(scenes), states_of(scenes), target)

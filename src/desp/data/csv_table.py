@@ -10,6 +10,7 @@ from desp.errors import DataError
 
 DELIMITERS = ",;\t"
 
+_QUOTED = re.compile(r'"[^"]*"')
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:\.\d{3})*,\d+")
@@ -63,9 +64,9 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     begins = 1
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            head = file.readline()
+            head = next((line for line in file if line.strip()), "")
             file.seek(0)
-            reader = csv.reader(file, delimiter=max(DELIMITERS, key=head.count), strict=True)
+            reader = csv.reader(file, delimiter=_delimiter(path, head), strict=True)
             for row in reader:
                 if row:
                     yield reader.line_num, row
@@ -77,6 +78,12 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as CSV: {error}.") from error
+
+
+def _delimiter(path: Path, head: str) -> str:
+    """A tab in .tsv files that have one, else the most frequent delimiter outside of quotes."""
+    head = _QUOTED.sub("", head)
+    return "\t" if path.suffix.lower() == ".tsv" and "\t" in head else max(DELIMITERS, key=head.count)
 
 
 def _typed_rows(path: Path, id_column: str | None) -> Iterator[tuple[int, Record]]:

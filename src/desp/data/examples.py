@@ -36,8 +36,7 @@ class GatheredSets:
             self.features = elements.shape[1] if self.features is None else self.features
             if elements.shape[1] != self.features:
                 raise DataError(
-                    f"{where}: elements have {elements.shape[1]} features, but {self.features} in the lines "
-                    "before."
+                    f"{where}: elements have {elements.shape[1]} features, but {self.features} in the sets before."
                 )
             self._elements.add(elements)
         return len(elements)

@@ -182,7 +182,7 @@ def read_data_file(
     Args:
         path: the file or folder.
         description: what inputs and features are.
-        image_size: images named in files are squeezed to this width and height; 0: they must have one size.
+        image_size: images named in files are resized to this width and height; 0: they must have one size.
         set_column: the column that holds the set of a row.
         id_column: the column that joins a table of inputs and one of elements.
         all_may_be_empty: accept arrays in which every set is empty, from which nothing could be learned.

@@ -17,8 +17,8 @@ class BoxAugmentation:
 
     Shifts are by whole pixels: interpolation blurs edges, and a network that is trained on blurred ones places
     boxes less exactly in sharp images. Vacated pixels repeat the border (replicate padding): reflected objects
-    would have no box. Boxes inside the image stay inside. No shape depends on what is drawn, so that augmentation
-    can be captured as a part of a training step.
+    would have no box. Boxes inside the image stay inside. No shape depends on what is drawn, so a CUDA graph
+    can capture it.
 
     Attributes:
         flip: probability of a horizontal flip.

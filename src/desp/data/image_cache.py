@@ -1,4 +1,4 @@
-"""Image files, decoded and squeezed once into a file that is memory-mapped afterwards.
+"""Image files, decoded and resized once, in a file that is memory-mapped afterwards.
 
 A cache is a folder whose name has the fingerprint of the files that it is made of: other data have another cache.
 It is built in chunks. A chunk is on the disk before ``progress.json`` counts it, and ``complete.json`` is written
@@ -149,7 +149,7 @@ def decode_images(
     side: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> Unusable:
-    """Decode and squeeze images into a folder, which is not complete until `complete` says so.
+    """Decode and resize images into a folder, which is not complete until `complete` says so.
 
     Args:
         folder: where; what an earlier attempt wrote there is kept.

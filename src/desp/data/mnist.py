@@ -62,8 +62,8 @@ class PointTable:
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Draw sets with replacement, their points in random order.
 
-        Nothing waits for the device and no shape depends on what is drawn, so it can be captured as a part of a
-        training step. Absent rows stay behind the points. Input and set have the same order.
+        Nothing waits for the device and no shape depends on what is drawn, so a CUDA graph can capture it. Absent
+        rows stay behind the points. Input and set have the same order.
         """
         device = self.points.device
         chosen = torch.randint(len(self), (batch_size,), generator=generator, device=device)
@@ -76,7 +76,7 @@ class PointTable:
 def translate_points(fraction: float, grid: int) -> Augmentation:
     """Translate sets of points on a grid by whole steps, for auto-encoders: the input is the set itself.
 
-    No shape depends on what is drawn, so that it can be captured as a part of a training step.
+    No shape depends on what is drawn, so a CUDA graph can capture it.
 
     Args:
         fraction: of the sets that are translated, each to a uniformly drawn place with room for all its points.

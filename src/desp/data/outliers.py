@@ -14,7 +14,7 @@ MIN_VALUES = 10
 TRIMMED = 2
 """This many values at each end, or a hundredth of all if that is more, are not inner values."""
 MAX_OUTLIERS = 32
-"""If there are more than this, or than max(2, n / 1000), they belong to the distribution and are no outliers."""
+"""More than this in a feature, or than max(2, n / 1000), belong to the distribution and are no outliers."""
 WINSORISED_PER_MILLE = 5
 """Per mille of all values, at each end, that are clamped before the standard deviation is taken."""
 SAMPLED_NUMBERS = 2**22

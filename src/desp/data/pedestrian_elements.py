@@ -119,8 +119,8 @@ def _steps(history: Float[Tensor, "*b 14"]) -> Float[Tensor, "*b 7 2"]:
 
 
 def _motion(history: Float[Tensor, "*b 14"]) -> Float[Tensor, "*b 29"]:
-    """Steps between observed positions and differences of steps, in units of `SHORTEST` and the mean step; and the
-    logarithms of the mean step, of the last one, and of how rough the path is.
+    """Steps between observed positions and differences of steps, in units of `_length`; and the logarithms
+    of the mean step, of the last one, and of how rough the path is.
 
     Some recordings are splines through few points, others have the noise of a tracker in each position. Where the
     path is rough, the last step says little of the velocity; a network must know which of them it sees.
@@ -151,7 +151,7 @@ def _walked_on(step: Float[Tensor, "*b 2"]) -> Float[Tensor, "*b 12 2"]:
 
 
 def _out_of(direction: Tensor, vector: Tensor) -> Tensor:
-    """Vectors (..., 2) out of coordinates whose first axis is `direction`, into the coordinates of `direction`."""
+    """Vectors (..., 2) out of coordinates whose first axis is `direction`, into those it is given in."""
     cos, sin = direction.unbind(-1)
     first, second = vector.unbind(-1)
     return torch.stack([cos * first - sin * second, sin * first + cos * second], dim=-1)

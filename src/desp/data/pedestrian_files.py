@@ -35,7 +35,7 @@ SCENES: dict[PedestrianScene, tuple[str, ...]] = {
     "zara1": ("crowds_zara01.txt",),
     "zara2": ("crowds_zara02.txt",),
 }
-"""The recordings of each scene; recordings of no scene are used for training alone."""
+"""The recordings of each scene; recordings of no scene are never tested on."""
 
 _REPOSITORY = "https://raw.githubusercontent.com/StanfordASL/Trajectron-plus-plus"
 MIRRORS = (

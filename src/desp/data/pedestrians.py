@@ -130,7 +130,7 @@ class WindowTable:
         return replace(self, windows=Windows(self.windows.paths.to(device), self.windows.mask.to(device)))
 
     def draw(self, batch_size: int, generator: torch.Generator) -> Batch:
-        """Draw windows with replacement; no shape depends on what is drawn, so it can be captured."""
+        """Draw windows with replacement; no shape depends on what is drawn, so a CUDA graph can capture it."""
         paths, mask = self.windows.paths, self.windows.mask
         chosen = torch.randint(len(mask), (batch_size,), generator=generator, device=mask.device)
         some = Windows(paths.index_select(0, chosen), mask.index_select(0, chosen))

@@ -81,7 +81,7 @@ class _Walkers:
         return _border(side, along[0]) * size, _border(other, along[1]) * size
 
     def _pair_up(self, with_friend: Tensor) -> None:
-        """Every second one of those who walk with a friend comes at the same time, beside the one before."""
+        """Those of odd number who walk with a friend come at the same time as the one before, beside them."""
         second = with_friend.clone()
         second[0::2] = False
         for number in second.nonzero().flatten().tolist():

@@ -150,7 +150,7 @@ def draw_sets(pool: ItemPool, count: int, generator: torch.Generator) -> DrawnSe
     """Draw sets of five different items on the generator's device: 0, 1 or 2 outliers, with equal probability.
 
     A pair of attributes is drawn uniformly; inliers have both, outliers lack one or both. No shape depends on what
-    is drawn, so that it can be captured as a part of a training step.
+    is drawn, so a CUDA graph can capture it.
     """
     device = generator.device
     pair = torch.randint(len(pool.pairs), (count,), generator=generator, device=device)

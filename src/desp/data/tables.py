@@ -18,7 +18,7 @@ class Table:
     Attributes:
         path: of the file or folder.
         unit: what messages call a row: "line" in text files, counted from 1, else "row", counted from 0.
-        columns: names of the columns; None where each row has its own fields.
+        columns: names of the columns. None for JSON lines and () for a list of dicts: rows have their own.
         rows: begins a new pass over all rows, each with its number.
     """
 

@@ -1,1 +1,1 @@
-"""Features of items, learned from their attributes: what sets of faces are made of."""
+"""Features of faces, from a classifier of their attributes."""

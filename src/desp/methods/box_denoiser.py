@@ -18,7 +18,7 @@ from desp.samplers.diffusion import to_symmetric
 from desp.sets import presence_mask
 from desp.settings import BoxDenoiserSettings
 
-# Noise levels of the energy, from about one pixel to half of a typical box; each twice the one before.
+# Noise levels of the energy, each twice the one before; on CLEVR from about one pixel to half of a typical box.
 ENERGY_SIGMAS = (0.03, 0.06, 0.12, 0.24)
 DENOISED_AT_ONCE = 512
 
@@ -36,8 +36,8 @@ class BoxDenoiser(Diffusion):
     settings: BoxDenoiserSettings
 
     def _make_field(self, parts: MethodParts) -> None:
-        settings, (*places, features) = self.settings, parts.code_shape
-        own_shape = *places, features - SIGMA_FEATURES
+        settings, (*locations, features) = self.settings, parts.code_shape
+        own_shape = *locations, features - SIGMA_FEATURES
         shapes = require_pyramid(own_shape, parts.shape.input_shape, settings.kind)
         require_boxes(parts.shape)
         self.centres = CentreHead(own_shape[1], settings.hidden, shapes)

@@ -29,7 +29,7 @@ class Contrastive(Method):
 
     The gradient of log Z (equation 4) is estimated with one sample for each input, the end of a Langevin chain
     (equation 5) that starts at zero, or near the real set. Real sets carry noise, without which the density would
-    be infinite on the data and flat elsewhere. Divergent samples may get no gradient.
+    be infinite on the data and flat elsewhere. With `mask_divergent`, divergent samples get no gradient.
     """
 
     energy: SetEnergy
@@ -80,7 +80,7 @@ class Contrastive(Method):
     def _training_start(
         self, code: Tensor, y: Float[Tensor, "b n c"], generator: torch.Generator
     ) -> Float[Tensor, "b n c"]:
-        """Zeros, or the real sets with noise of another size on each."""
+        """Zeros, or the real sets, each with noise of its own standard deviation, drawn from `start_noise`."""
         if self.settings.start_noise is None:
             return self.start(code, presence_mask(y) if self.shape.aligned else None)
         low, high = self.settings.start_noise
@@ -128,7 +128,7 @@ class Contrastive(Method):
         record: Record,
         presence: Tensor | None,
     ) -> tuple[Tensor, ChainInfo]:
-        """Run a chain from zeros for each code, or several restarts to make one set of."""
+        """Run a chain from zeros for each code, or several of which one set is made."""
         settings = require_variant(sampler or self.settings.sampler, LangevinSettings, "sampler")
         # Restarts of a chain without noise would all be the same.
         restarts = settings.restarts if settings.noise_at(0) > 0 else 1

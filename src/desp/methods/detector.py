@@ -22,7 +22,7 @@ class Detector(Method):
     The value of a peak is the presence of its box, so all `max_size` highest peaks are detections, ranked by it.
 
     Raises:
-        SettingsError: the encoder is no pyramid, elements are not boxes alone, or images have fewer places than
+        SettingsError: the encoder is no pyramid, elements are not boxes alone, or images have fewer locations than
             sets have rows.
     """
 
@@ -31,10 +31,10 @@ class Detector(Method):
         self.settings = settings
         shapes = require_pyramid(parts.code_shape, parts.shape.input_shape, settings.kind)
         require_boxes(parts.shape)
-        features, places = parts.shape.features, math.prod(shapes[0])
+        features, locations = parts.shape.features, math.prod(shapes[0])
         require_setting(features == 4, "features", "4 for the method detector: elements are boxes alone", features)
-        wanted = f"at most {places}, the places of the heat map"
-        require_setting(parts.shape.max_size <= places, "max_size", wanted, parts.shape.max_size)
+        wanted = f"at most {locations}, the locations of the heat map"
+        require_setting(parts.shape.max_size <= locations, "max_size", wanted, parts.shape.max_size)
         self.head = CentreHead(parts.code_shape[1], settings.hidden, shapes)
 
     def forward(

@@ -31,7 +31,7 @@ class LabelMethod(Method):
         self._kind = settings.kind
 
     def inspect_sets(self, y: Float[Tensor, "b n c"]) -> None:
-        """Labels have the two values of the settings."""
+        """Check that all labels have one of the two values of the settings."""
         check_labels(y, self.labels, self._kind)
 
 

@@ -59,7 +59,7 @@ def average_precision(
             stay in the order of images and slots.
 
     Returns:
-        From threshold to AP, a share of 1. Without detections it is 0.
+        AP (0 to 1) by threshold. Without detections it is 0.
 
     Raises:
         DataError: shapes that do not fit, no truth at all, NaN among confidences or in the truth.
@@ -96,7 +96,7 @@ def state_average_precision(
             nearest truth alone.
 
     Returns:
-        From distance to AP, a share of 1.
+        AP (0 to 1) by distance.
 
     Raises:
         DataError: shapes that do not fit, no truth at all, NaN among confidences or in the truth.

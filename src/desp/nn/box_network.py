@@ -30,7 +30,7 @@ def read_boxes(
     matrix products, whose backward pass is deterministic and can itself be differentiated, unlike `grid_sample`'s.
 
     Args:
-        level: features at the places of a grid over the image.
+        level: features at the locations of a grid over the image.
         boxes: centre x, centre y, width, height, normalised by the image's width and height.
         points: in each direction.
         extent: factor on the sizes of the boxes.
@@ -39,18 +39,19 @@ def read_boxes(
     across = _weights(boxes[..., 0], boxes[..., 2] * extent, columns, points)
     down = _weights(boxes[..., 1], boxes[..., 3] * extent, rows, points)
     of_rows = down.flatten(1, 2) @ level.reshape(batch, rows, columns * features)  # (B, N P, W C)
-    of_rows = of_rows.view(batch, -1, points, columns, features).transpose(2, 3).flatten(3)  # (B, N, W, P C)
+    of_rows = of_rows.view(batch, boxes.shape[1], points, columns, features)
+    of_rows = of_rows.transpose(2, 3).flatten(3)  # (B, N, W, P C)
     return (across @ of_rows).flatten(2)
 
 
 def _weights(
-    centres: Float[Tensor, "b n"], lengths: Float[Tensor, "b n"], places: int, points: int
-) -> Float[Tensor, "b n points places"]:
-    """Weights of linear interpolation at `points` along each length, on a grid of `places` cells over [0, 1]."""
+    centres: Float[Tensor, "b n"], lengths: Float[Tensor, "b n"], locations: int, points: int
+) -> Float[Tensor, "b n points locations"]:
+    """Weights of linear interpolation at `points` along each length, on a grid of cells over [0, 1]."""
     steps = (torch.arange(points, device=centres.device, dtype=centres.dtype) + 0.5) / points - 0.5
-    where = (centres.unsqueeze(-1) + lengths.unsqueeze(-1) * steps) * places - 0.5
-    where = where.clamp(0, places - 1)
-    cells = torch.arange(places, device=centres.device, dtype=centres.dtype)
+    where = (centres.unsqueeze(-1) + lengths.unsqueeze(-1) * steps) * locations - 0.5
+    where = where.clamp(0, locations - 1)
+    cells = torch.arange(locations, device=centres.device, dtype=centres.dtype)
     return (1 - (where.unsqueeze(-1) - cells).abs()).clamp(min=0)
 
 
@@ -60,7 +61,7 @@ class BoxNetwork(ElementNetwork):
     Args:
         settings: widths, depth, points that each box reads.
         channels: features of one row of a padded set, presence included.
-        code_shape: (places, features) of a pyramid's code, noise level included.
+        code_shape: (locations, features) of a pyramid's code, noise level included.
         shapes: rows and columns of the pyramid's levels.
         scaling: of the rows' features; the first four are boxes, normalised by the image's width and height.
         known_presence: presence is 1 or -1, and carries no noise. Absent boxes are masked then.
@@ -94,7 +95,7 @@ class BoxNetwork(ElementNetwork):
         nn.init.zeros_(last.bias)
 
     def forward(
-        self, code: Float[Tensor, "b places h"], y: Float[Tensor, "b n c"], cache: Cache = ()
+        self, code: Float[Tensor, "b locations h"], y: Float[Tensor, "b n c"], cache: Cache = ()
     ) -> Float[Tensor, "b n c"]:
         """The head's output for each box."""
         del cache
@@ -140,7 +141,7 @@ class _BoxLayer(nn.Module):
         self,
         values: Float[Tensor, "b n h"],
         condition: Float[Tensor, "b 1 h"],
-        image: Float[Tensor, "b places h"],
+        image: Float[Tensor, "b locations h"],
         mask: Bool[Tensor, "b n"],
     ) -> Float[Tensor, "b n h"]:
         """The elements' new features."""

@@ -103,9 +103,9 @@ class CentreHead(nn.Module):
     ) -> Float[Tensor, ""]:
         """The error of boxes at the locations around their centres, but where another box is nearer.
 
-        A peak that is one location off finds the same box then, and nine locations learn from each. Errors of
-        centres are relative to half the size of their box, and those of sizes of their logarithm: both
-        reduce the IoU about equally.
+        A peak that is one location off finds the same box then, and nine locations learn from each. A centre's
+        error is divided by half the size of its box, a size's is that of its logarithm: both reduce the IoU about
+        equally.
         """
         locations = self._around(cells)  # (B, N, 9)
         own, nearest = gaussians.gather(2, locations), gaussians.amax(dim=1).gather(1, locations.flatten(1))

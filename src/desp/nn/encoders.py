@@ -143,7 +143,7 @@ class _ElementCodes(nn.Sequential):
 
 
 class _ImageEncoder(nn.Module):
-    """h(x) for small images: strided convolutions, then the mean over places."""
+    """h(x) for small images: strided convolutions, then the mean over positions."""
 
     def __init__(self, settings: ConvEncoderSettings, channels: int) -> None:
         super().__init__()

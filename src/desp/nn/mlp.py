@@ -1,4 +1,4 @@
-"""An MLP with LeakyReLU and its pullback: for E_DS, set encoders, the mlp encoder and cardinality heads."""
+"""An MLP with LeakyReLU and its pullback, and initial weights."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise

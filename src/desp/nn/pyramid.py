@@ -1,4 +1,4 @@
-"""A feature pyramid: an image as feature vectors at the places of three grids, to be read by elements of sets."""
+"""A feature pyramid: an image as feature vectors at the locations of three grids, which elements of sets read."""
 
 from itertools import pairwise
 
@@ -21,7 +21,7 @@ def level_shapes(height: int, width: int) -> list[tuple[int, int]]:
 
 
 def split_levels(
-    code: Float[Tensor, "b places c"], shapes: list[tuple[int, int]]
+    code: Float[Tensor, "b locations c"], shapes: list[tuple[int, int]]
 ) -> list[Float[Tensor, "b rows columns c"]]:
     """The levels of a code as grids, without a copy."""
     parts = code.split([rows * columns for rows, columns in shapes], dim=1)
@@ -29,7 +29,7 @@ def split_levels(
 
 
 class FeaturePyramid(nn.Module):
-    """h(x) that keeps where things are: the places of all levels, one after the other, as rows of one code.
+    """h(x) that keeps where things are: the locations of all levels, one after the other, as rows of one code.
 
     A residual trunk (He et al. 2016) and a top-down path (Lin et al. 2017). The code is one tensor, so that it is
     repeated, split and captured like all others; `split_levels` gives the grids back.
@@ -57,7 +57,7 @@ class FeaturePyramid(nn.Module):
         self.smooth = nn.ModuleList(_convolution(settings.out, settings.out) for _ in STRIDES)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # tensor cores read features of one place together
 
-    def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b places o"]:
+    def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b locations o"]:
         """Encode images with intensities in [0, 1]."""
         values, found = self.stem((x - 0.5).contiguous(memory_format=torch.channels_last)), []
         for stage, lateral in zip(self.stages, self.lateral, strict=True):
@@ -108,10 +108,10 @@ def require_pyramid(
         SettingsError: the encoder is another one.
     """
     shapes = level_shapes(*image_shape[1:]) if len(image_shape) == 3 else []
-    places = sum(rows * columns for rows, columns in shapes)
-    if len(code_shape) != 2 or code_shape[0] != places:
+    locations = sum(rows * columns for rows, columns in shapes)
+    if len(code_shape) != 2 or code_shape[0] != locations:
         raise SettingsError(
-            f"The method {method} needs images and the encoder 'pyramid', which gives a code for each of {places} "
-            f"places; this one gives shape {code_shape} for one input."
+            f"The method {method} needs images and the encoder 'pyramid', which gives a code for each of "
+            f"{locations} locations; this one gives shape {code_shape} for one input."
         )
     return shapes

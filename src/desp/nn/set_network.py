@@ -98,8 +98,8 @@ class SetNetwork(ElementNetwork):
         return y[..., -1] > 0 if self.known_presence else None
 
     def _embedded(self, y: Tensor, mask: Tensor | None) -> Float[Tensor, "b n f"]:
-        """The features and their Fourier features; the cardinality takes the place of a known presence, but where
-        elements are independent."""
+        """The features and their Fourier features. A known presence is left out; the cardinality takes its place
+        unless elements are independent."""
         if mask is not None and self.independent:
             y = y[..., :-1]
         elif mask is not None:

@@ -41,7 +41,8 @@ def ablate_run(
     settings, seed, task, predictor = run.settings, run.seed, run.task, run.predictor
     sampler = stochastic_sampler(predictor.method_settings)  # the one that was chosen, if any was
     if sampler is None:
-        raise SettingsError(f"'{settings.recipe}' predicts without stochastic steps, so there is no S/T to vary.")
+        kind = settings.method.kind
+        raise SettingsError(f"The method '{kind}' predicts without stochastic steps, so there is no S/T to vary.")
     folder.check_data(task)
     counts = task.protocol(protocol)
     rows: dict[int, dict[str, Any]] = {}  # by S: in a short chain, several fractions may be the same steps

@@ -104,9 +104,9 @@ def tspn_method() -> TSPNSettings:
 
 
 # -- recipes -----------------------------------------------------------------------------------------------
-# Every system sees the same images with the same augmentation for about the same time. The paper's settings of
-# DESP train as published; all others in one way, at the better of two learning rates (3e-4 and 1e-3) by
-# validation. C-DSPN has the rate of DSPN with Chamfer.
+# Every system sees the same images with the same augmentation. The paper's settings of DESP have the paper's
+# optimiser; all others are trained in one way, at the better of two learning rates (3e-4 and 1e-3) by validation.
+# C-DSPN has the rate of DSPN with Chamfer.
 
 _UNSCALED = RepresentationSettings(padding="presence", scaling="none")
 # Training images between two validations.
@@ -184,7 +184,7 @@ def clevr_c_dspn() -> RunSettings:
     return _tuned("clevr-c-dspn", c_dspn_method(), 3e-4, 7000)
 
 
-@recipe(table="clevr", task="clevr-boxes", system="tspn", scored="raw", expected=0.08, minutes=10)
+@recipe(table="clevr", task="clevr-boxes", system="tspn", scored="raw", expected=0.079, minutes=10)
 def clevr_tspn() -> RunSettings:
     """CLEVR boxes, TSPN: the size first, then that many random points through a transformer.
 

@@ -53,13 +53,13 @@ def mnist_desp_paper() -> RunSettings:
 def mnist_desp() -> RunSettings:
     """set-MNIST, DESP with the set-encoder energy (E_SE), our settings: short chains, a high learning rate.
 
-    A fifth of the paper's chain steps (100 instead of 500) are enough if the energy is steep, and a high learning
-    rate makes it so. It must not get too steep for the chains' steps: steps are limited, and divergent samples get
-    no gradient. Where many diverge, training rolls back and continues at half the rate. Prediction begins with
-    more noise than training had and ends with less; steps without noise have momentum. Sets that the energy cannot
-    distinguish lie around the right one, so the mean of the lower six of twelve restarts is predicted. Points at
-    the border of the picture are too rare to be learned well, so three tenths of the digits are translated in
-    training.
+    100 chain steps in place of the paper's 500 are enough if the energy is steep, and a high learning rate makes
+    it so. It must not get too steep for the chains' steps: steps are limited, and divergent samples get no
+    gradient. Where many diverge, training rolls back and continues at half the rate. Prediction begins with more
+    noise than training had and ends with less; steps without noise have momentum. Sets that the energy cannot
+    distinguish lie around the right one, so of twelve restarts the mean of the six of lowest energy is predicted.
+    Points at the border of the picture are too rare to be learned well, so three tenths of the digits are
+    translated in training.
     """
     chain = LangevinSettings(steps=100, stochastic_steps=100, noise_scale=0.01, max_step_norm=0.05)
     sampler = LangevinSettings(

@@ -1,4 +1,4 @@
-"""Train, score and record the recipes of a table: which commands are left."""
+"""Which commands are left to train, score and record the recipes of a table."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The run folder that `SetPredictor.fit` writes, so that every command can read it."""
+"""The run folder that `SetPredictor.fit` writes for `desp` commands."""
 
 import io
 from collections.abc import Callable, Sequence

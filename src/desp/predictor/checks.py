@@ -64,7 +64,7 @@ def check_scaled(scaled: bool | str) -> Scaled:
     """Check `scaled`: the text "none", a value of `RepresentationSettings.scaling`, would count as true.
 
     Raises:
-        SettingsError: it is another text than ``standard``.
+        SettingsError: it is neither true or false nor ``standard``.
     """
     if isinstance(scaled, bool | np.bool_):
         return bool(scaled)

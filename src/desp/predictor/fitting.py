@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HELD_OUT_DIVISOR = 10
-"""One in this many examples, and at most `VALIDATION_EXAMPLES`, is held out if no validation data are given."""
+"""`hold_out` takes one in this many examples, and at most `VALIDATION_EXAMPLES`."""
 DEFAULT_VALIDATIONS = 10
 """About this many validations are in a run whose `validate_every` is 0, if there is something to validate by."""
 
@@ -125,8 +125,8 @@ def energy_score_validation(
 
 
 def default_training(method: MethodSettings) -> TrainingSettings:
-    """The training settings if none are given: those of the recipe `custom` if the method equals its method in
-    every setting, else the defaults."""
+    """The training settings if none are given: those of the recipe `custom` if the method is
+    `own_data_method` with any sampler, else the defaults."""
     return own_data_training() if is_own_data_method(method) else TrainingSettings()
 
 

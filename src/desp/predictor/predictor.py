@@ -64,8 +64,8 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
     Args:
         method: settings of how the model is trained and sampled; by default those of the recipe `custom`. The
             module built from them is `predictor.method`.
-        representation: how sets become tensors; by default as in `custom` if `method` equals that of `custom` in
-            every setting, else `RepresentationSettings()`.
+        representation: how sets become tensors; by default as in `custom` if `method` is `own_data_method`
+            with any sampler, else `RepresentationSettings()`.
         input_encoder: h(x), any module from a batch of inputs to codes (B, H), or (B, N, H) with a code for each
             element, which aligned outputs need. Needed again when loading.
         engine: how chains run; ``auto`` picks what suits the device.
@@ -252,7 +252,7 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
 
         Args:
             x: a batch of inputs (B, ...).
-            samples: K. Default: 1; with best=True 40 (1 where the sampler is deterministic).
+            samples: K. Default: 1; with best=True 40 (1 where all would be the same).
             best: keep one set for each input: of boxes the most confident ones, with the share of samples as
                 their presence (see `best_boxes`); of other sets, and where outputs are aligned with inputs, the
                 medoid (`Prediction.medoid`, not `lowest_energy`).

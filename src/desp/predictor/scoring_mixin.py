@@ -41,8 +41,8 @@ class ScoringMixin:
     def log_prob(self, x: Any, sets: Any, *, steps: int = 100, probes: int = 16, seed: int = 0) -> LogDensity:
         """log p(set | x), p(n | x) included, of one set for each input of a batch.
 
-        It is the density of sets with noise of the sampler's sigma_min, in the units of the data. Where padded
-        sets have more than 64 numbers, presence included, the divergence is estimated with random probes.
+        It is the density, in the units of the data, of sets with noise of the sampler's sigma_min added. Where
+        padded sets have more than 64 numbers, presence included, the divergence is estimated with random probes.
         Categories count as the numbers 0 and 1.
 
         Args:

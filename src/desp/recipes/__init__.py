@@ -1,4 +1,4 @@
-"""Recipes: one typed function a run, and the tables they belong to. Nothing here loads torch."""
+"""Recipes, named settings of runs, and the tables they belong to. Nothing here loads torch."""
 
 from desp.recipes import clevr, custom, pedestrians  # noqa: F401 - importing registers the recipes
 from desp.recipes.registry import Recipe, all_recipes, get_recipe, recipe

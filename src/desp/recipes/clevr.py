@@ -1,4 +1,4 @@
-"""Boxes in images, with features that keep where things are; not in the paper."""
+"""Boxes and states in images, from spatial features; not in the paper."""
 
 from desp.recipes.registry import recipe
 from desp.settings import BoxDenoiserSettings, ClevrSettings, DetectorSettings, RunSettings, TrainingSettings
@@ -36,7 +36,7 @@ def clevr_state_denoiser() -> RunSettings:
     """
     return RunSettings(
         recipe="clevr-state-denoiser",
-        # Shifted images would show objects elsewhere in the scene, so that only more images help.
+        # Images are not flipped or shifted, which would change the states; more images take the place of that.
         task=ClevrSettings(predict="objects", scenes=50_000),
         method=BoxDenoiserSettings(),
         training=_training(24_000, 5e-4),

@@ -22,9 +22,9 @@ register_table(
 def method() -> EngressionSettings:
     """Futures of all people of a window by one network, each given its own code, independently of the others.
 
-    Attention among people, and features of neighbours, made predictions worse for scenes that were not trained on,
-    which are more or less crowded than training scenes. A denoiser is as good by the energy score, needs 23 passes
-    of its network, and spreads the futures of people who stand too widely.
+    Attention among people, and features of neighbours, made predictions worse for univ, which is more crowded than
+    its training scenes. A denoiser is as good by the energy score, but needs 23 passes of its network, and spread
+    the futures of people who stand too widely in zara2.
     """
     return EngressionSettings(encoder=MLPEncoderSettings(hidden=128, out=128, layers=3))
 

@@ -15,7 +15,7 @@ Scored = Literal["raw", "returned"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """A named run.
+    """Named settings of a run.
 
     Attributes:
         name: what to type.

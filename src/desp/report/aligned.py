@@ -9,7 +9,7 @@ from desp.report.tables import rows_table
 _MOST_NUMBERS = 4
 
 
-_DRAWS = "Predictions are separate draws from the model."
+_DRAWS = "Predictions are sampled independently."
 _MOST_PROBABLE = (
     "Predictions are the most probable answers, as far as they are probable enough; where these are fewer, the "
     "most probable one fills the other columns."

@@ -21,7 +21,7 @@ class RunRecord:
         recipe: name of the recipe.
         seed: the run's seed.
         settings: all settings, nested, under their present names.
-        method: what the method can do; None where its settings cannot be read.
+        method: its settings; None where they cannot be read.
         log: ordinary lines of the log, in order of steps.
         validations: lines of the log that hold a validation score, in order of steps.
         summary: how training went; None while it goes on.
@@ -108,7 +108,7 @@ def _migrate_settings(settings: Any, run: RunFolder) -> Any:
 
 
 def _method_of(settings: Any) -> MethodSettings | None:
-    """What the method can do; None where its settings cannot be read."""
+    """The settings of the method; None where they cannot be read."""
     try:
         return from_json(MethodSettings, settings["method"])
     except (DespError, KeyError, TypeError, AttributeError):

@@ -35,8 +35,8 @@ def verdict_of(record: RunRecord) -> dict[str, Any] | None:
 
 def shown_of(record: RunRecord) -> dict[str, Any] | None:
     """Examples to draw with all their features: the best, median and worst ones once they were scored, before that
-    the first ones. None where features are not known, and for boxes over images and outputs aligned with inputs,
-    which are drawn in other ways."""
+    the first ones. None where features are not known, and for boxes and outputs aligned with inputs, which are
+    drawn in other ways."""
     evaluation = record.evaluation or {}
     for found in (evaluation, record.samples or {}):
         axes, examples = found.get("axes") or {}, found.get("examples") or []
@@ -162,8 +162,8 @@ def feature_errors(comparison: dict[str, Any]) -> str:
     systems = comparison["systems"]
     note = (
         "Of the single answer of each system, matched element by element with the true set: the mean absolute "
-        "error in the unit of the feature, or how often a category is wrong. Unmatched elements are not counted "
-        "here, but under sizes. Where several answers are right, a large error need not be a mistake."
+        "error in the unit of the feature, or how often a category is wrong. Unmatched elements are not counted. "
+        "Where several answers are right, a large error need not be a mistake."
     )
     rows = [
         [feature.label, *(_error(row["feature_errors"][place], feature) for row in systems.values())]

@@ -180,7 +180,9 @@ def _in_words(row: dict[str, Any], metrics: dict[str, Any]) -> str:
         text = [f"The number above is <b>{metric}</b>{f' ({direction})' if direction else ''}."]
     value = row["value"]
     if is_number(row.get("paper")) and row["paper"]:
-        text.append(f"It is {_ratio(value, row['paper'])} the number the paper reports.")
+        raw = row.get("raw") if row.get("scored") == "returned" else None
+        what, compared = ("For raw output it", raw) if is_number(raw) else ("It", value)
+        text.append(f"{what} is {_ratio(compared, row['paper'])} the number the paper reports.")
     if is_number(row.get("real_data")):
         text.append(
             "Real data is what true sets score when they are taken as predictions: "

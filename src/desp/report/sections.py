@@ -19,6 +19,7 @@ from desp.report.subsets import subset_tables
 from desp.report.tables import flatten, folded, names_table, picture, rows_table, settings_tables
 from desp.results import ablation_headings
 from desp.runs.folder import WRITTEN_BY
+from desp.settings import LangevinSettings
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,10 @@ _MANY_ANSWERS = (
 )
 _SAME = "The method is deterministic: it gives one answer."
 _DRAWS = {
-    True: "Predictions are separate draws from the model; all should look like it.",
+    True: "Predictions are sampled independently; all should look like it.",
     False: (
-        "Predictions, on the right, are separate draws from the model. They should look like the true sets as a "
-        "group, not one by one."
+        "Predictions, on the right, are sampled independently. They should look like the true sets as a group, "
+        "not one by one."
     ),
 }
 """A note on predictions, by whether one answer is right."""
@@ -180,7 +181,7 @@ def _chain(record: RunRecord, chains: dict[str, Any] | None) -> str:
     note = _CHAIN_NOTES.get("" if sampler is None else sampler.kind, "A prediction is made step by step.")
     if _has_energy(record):
         note += " The curve below each panel is the energy of the set at each step, computed as for a prediction."
-    if record.stochastic_steps:
+    if isinstance(sampler, LangevinSettings) and 0 < sampler.stochastic_steps < sampler.steps:
         note += " The tinted part of it is without noise."
     note += " All rows of the padded set are drawn, also those that are no element"
     if _setting(record, "representation", "padding") == "zero":

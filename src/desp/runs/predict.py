@@ -31,8 +31,10 @@ class _Input:
     """An input of a file.
 
     Attributes:
-        written: the input in the file of predictions: as it was written; the number of its row if it is from
-        arrays. value: the input as it was written. x: the input as a model sees it. where: the input in messages.
+        written: what the file of predictions has: `value`, or the number of the row if it is from arrays.
+        value: as it was written.
+        x: as a model sees it.
+        where: its name in messages.
         id: its id in the file, if there is a column of ids.
     """
 

@@ -18,8 +18,8 @@ PRESENCE_START = 0.5
 class UnrolledDescent(nn.Module):
     """Gradient steps on an energy from a learned start, through which gradients flow to the weights.
 
-    The start is drawn from U[0, 1] and learned; being a parameter it makes every prediction for one input the
-    same, which is what direct risk can do at best. With E_SE this is the inner loop of DSPN (Zhang et al. 2019).
+    The start is drawn from U[0, 1], then learned, so all predictions for one input are the same. With E_SE this is
+    the inner loop of DSPN (Zhang et al. 2019).
 
     Args:
         rows: N, or 1 where all rows start alike.

@@ -1,4 +1,4 @@
-"""How a chain is run: step by step, with a compiled gradient, or as one CUDA graph of it.
+"""How a chain is run: step by step, with a compiled gradient, or captured as one CUDA graph.
 
 A chain is hundreds of tiny kernels, and launching them one by one leaves a GPU idle for most of the time. The
 graph engine captures the whole chain once and replays it: the sampler, the energy and the noise are the same,
@@ -78,8 +78,8 @@ class ChainEngine:
     """Runs samplers along the gradients of one energy or field.
 
     Args:
-        field: an energy, or another field over sets; its parameters must stay where they are in memory (training
-            in place is fine).
+        field: an energy, or another field over sets. Its weights may change in place; where they are moved, chains
+            are captured anew.
         engine: ``eager``, ``compiled``, ``graph``, or ``auto``: graph on CUDA; on the CPU compiled in long runs,
             else eager.
         expected_gradients: how many will be taken in all, which tells whether compiling pays on the CPU.

@@ -30,18 +30,18 @@ class DataDescription(Checked):
     boxes: Columns = ()
     """Boxes: left, top, right, bottom: four columns each. Data are checked; predictions are not constrained."""
     class_names: tuple[str, ...] = ()
-    """Names of the classes of the first categories, in the order of their columns, for pictures. Those that `desp
-    data boxes` writes beside a file are found."""
+    """Names of the classes of the first categories, in the order of their columns, for pictures and tables.
+    Those that `desp data boxes` writes beside a file are found."""
     position: Columns = ()
     """Where an element is, one range of two columns (0 2: columns 0 and 1), for pictures; the first two that are
     no categories if not given."""
     input_columns: tuple[str, ...] = ()
     """Names of the numbers of an input, where it is made of columns of a table. A column of text is a category and
-    becomes a number 1 or 0 for each of its values, such as colour=red. Not given: all columns of the file but id
-    and sets."""
+    becomes a number 1 or 0 for each of its values, such as colour=red. Not given: `input` if there is one beside
+    the set, else all columns but id and sets."""
     feature_columns: tuple[str, ...] = ()
-    """Names of the features of an element: the columns of a table with one row per element, else for pictures.
-    Columns of text are categories, as in inputs."""
+    """Names of the features of an element: the columns of a table with one row per element, else for pictures
+    and tables. Columns of text are categories, as in inputs."""
     feature_units: tuple[str, ...] = ()
     """Units of the features of an element, one for each column, for reports; "" where there is none."""
 

@@ -83,14 +83,14 @@ class ConvEncoderSettings(LayeredEncoderSettings):
 @EncoderSettings.register("pyramid", "desp.nn.pyramid:build_pyramid")
 @dataclass(frozen=True)
 class PyramidEncoderSettings(EncoderSettings):
-    """Images through a feature pyramid: a code for each place of three grids, at strides 4, 8 and 16, for networks
-    that read the image where their elements are."""
+    """Images through a feature pyramid: a code for each location of three grids, at strides 4, 8 and 16, for
+    networks that read the image where their elements are."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("image",)
     hidden: int = 64
     """Channels of the trunk's first stage; the last has four times as many."""
     out: int = 128
-    """Features of each place."""
+    """Features of each location."""
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "out")
@@ -131,7 +131,7 @@ class ResNet34EncoderSettings(EncoderSettings):
 @EncoderSettings.register("sum-pooled-set", "desp.nn.encoders:build_sum_pooled_set")
 @dataclass(frozen=True)
 class SumPooledSetEncoderSettings(LayeredEncoderSettings):
-    """Encoder of input sets: an MLP on each element's Fourier features, a sum over present elements, an MLP."""
+    """Encoder of input sets: an MLP on Fourier features of each element, a sum over present ones / N, an MLP."""
 
     input_kinds: ClassVar[tuple[InputKind, ...]] = ("set",)
     fourier_frequencies: int = 8

@@ -112,7 +112,7 @@ def _from_6(values: Values) -> Values:
 
 
 def _from_5(values: Values) -> Values:
-    """denoising becomes energy-denoising, identity scaling, the recipe clevr-denoiser clevr-box-denoiser.
+    """Rename denoising to energy-denoising, identity to scaling, the recipe clevr-denoiser to clevr-box-denoiser.
 
     `scenes` is 0 for generated CLEVR, as scenes were drawn anew for every batch. A detector's `box_weight` is
     dropped: it is constant now.

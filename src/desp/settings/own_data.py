@@ -31,8 +31,10 @@ def default_representation(method: MethodSettings) -> RepresentationSettings:
 
 
 def is_own_data_method(method: MethodSettings) -> bool:
-    """Whether it is one of `own_data_method`, which the other settings were chosen for."""
-    return method in [own_data_method(answers) for answers in ANSWERS]
+    """Whether it is `own_data_method`, with any sampler; the other settings were chosen for it."""
+    return (
+        isinstance(method, EnergyDenoisingSettings) and replace(method, sampler=EDMSettings()) == own_data_method()
+    )
 
 
 def own_data_representation() -> RepresentationSettings:

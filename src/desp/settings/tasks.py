@@ -165,7 +165,7 @@ class MnistSettings(TaskSettings):
     """Augmentation: fraction of the training sets that are translated by whole pixels to anywhere in the picture,
     so that points at its border, which are rare, are seen more often."""
     validation_distance: Literal["chamfer", "hungarian"] = "chamfer"
-    """Which distance of validation sets chooses the weights that are kept."""
+    """The distance by which validation chooses weights, and `desp tune` samplers."""
 
     def __post_init__(self) -> None:
         require_setting(
@@ -304,8 +304,8 @@ class PedestriansSettings(FilesOrSyntheticSettings):
     """Most people in a training window: where there are more, this many are drawn at random. It saves time, as few
     windows are full. None: all of them."""
     drawn: int = 160
-    """In tests, how many predictions are drawn for each window. The centres of twenty clusters of them are scored,
-    but for the energy score, which is of twenty drawn ones; with 20, all scores are of the drawn predictions."""
+    """Predictions drawn for each test window. Raw scores are of the first twenty, returned ones of the centres of
+    twenty clusters of all; both have the energy score of the first twenty."""
 
     def fetch_command(self, location: str) -> str:
         """`desp data` knows where the recordings come from."""

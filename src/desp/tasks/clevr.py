@@ -121,7 +121,7 @@ class ClevrTask(Task):
     def source(
         self, shape: DataShape, training: TrainingSettings, seed: int, accelerator: Accelerator
     ) -> BatchSource:
-        """Draws from the training images, which lie on the training device; or new images for each batch."""
+        """Draws from images that lie on the training device; or, with `scenes` 0, new ones for each batch."""
         return DeviceSource(
             self._draw(seed, accelerator),
             training.batch_size_for(shape.max_size),

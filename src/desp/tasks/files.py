@@ -97,7 +97,7 @@ class FilesTask(Task):
         return data
 
     def _require_normalised(self, data: DataFile) -> None:
-        """Check that boxes are normalised by width and height: those in pixels would not fit squeezed images."""
+        """Check that boxes are normalised by width and height: those in pixels would not fit resized images."""
         columns = [column for first, end in self.description.boxes for column in range(first, end)]
         sets = [y[:, columns] for _, answers in data.examples[:] for y in answers] if columns else []
         largest = max((float(y.max()) for y in sets if len(y)), default=0.0)

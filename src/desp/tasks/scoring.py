@@ -52,9 +52,9 @@ class Protocol:
     Scores of different counts do not compare.
 
     Attributes:
-        test_examples: how many are scored, from the first on; None: all of a dataset, and 1,000 of tests that are
-            drawn (class-conditional tasks, which are Polygons and Digits, and CelebA need a number). Several
-            numbers give scores of each on set-MNIST; others use the first.
+        test_examples: how many are scored, the first ones, of pedestrians evenly spaced ones; None: all of a
+            dataset, and 1,000 of tests that are drawn (class-conditional tasks, which are Polygons and Digits, and
+            CelebA need a number). Several numbers give scores of each on set-MNIST; others use the first.
         predictions_per_input: predictions for each input by which rotations and styles are measured, not those of
             ``--samples``; None for tasks that measure neither.
         sets_per_collection: true and predicted sets of one input that are compared as collections.
@@ -84,7 +84,7 @@ class Evaluation:
         raw: metrics of the sampler's raw output, as the paper scores it.
         returned: metrics of sets made from it: absent elements removed, zero-padded again. CLEVR pools all samples
             of an image into one set; pedestrians have the centres of clusters of samples.
-        real_data: the same metrics for fresh real sets: the scores of a perfect model.
+        real_data: metrics of true sets, fresh ones on Polygons and Digits; empty from `score_examples`.
         details: further numbers, such as statistics for each input.
         energy: mean energy of the predictions.
         data: the data that were scored on, where `Task.data_label` does not tell.

@@ -16,7 +16,7 @@ from desp.storage import append, without_nonfinite, write_bytes
 logger = logging.getLogger(__name__)
 
 stop_event: ContextVar[threading.Event | None] = ContextVar("stop_event", default=None)
-"""What asks training in this thread to save and stop, where it is not the main thread, which signals ask."""
+"""Set, it makes training in this thread save and stop; in the main thread signals do that."""
 
 
 class TrainingCallback:

@@ -76,7 +76,7 @@ class TrainingOutcome:
         stopped_early: whether patience ended a run before its given number of steps; false where that was open.
         rollbacks: how often training rolled back to a checkpoint after NaN or divergence.
         stop_reason: why it ended, where its length was not given.
-        recent_gain: what the second half of the steps before the decay has brought, in units of the score.
+        recent_gain: how much better the score became over the second half of the steps before the decay.
         cardinality_temperature: what p(n | x) was calibrated by, if it was; the score is from before that.
     """
 

@@ -27,7 +27,7 @@ class Problem:
     Attributes:
         name: what it is called on the command line and in records.
         summary: what is predicted from what, in a line.
-        make: draws that many examples.
+        make: draws a number of examples.
         count: examples of the file.
         sizes: the smallest and the largest cardinality.
         features: of an element.
