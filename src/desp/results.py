@@ -76,7 +76,7 @@ def check_recordable(
 
 
 def write_result(folder: Path, result: dict[str, Any], variant: str | None = None) -> Path:
-    """Record the result of a run; an older one of the same recipe, data, variant and seed is replaced.
+    """Record the result of a run; an older one of the same recipe, data, `variant` and seed is replaced.
 
     Raises:
         RunError: it would stand in a table under a false name, see `check_recordable`.

@@ -50,7 +50,7 @@ class SetBatch:
     """B sets, padded to N elements of D features.
 
     Attributes:
-        elements: (B, N, D); rows of absent elements are zero.
+        elements: (B, N, D); rows of absent elements may hold anything.
         mask: (B, N); true where an element belongs to its set.
     """
 

@@ -80,6 +80,11 @@ class DetectorSettings(MethodSettings):
         return True
 
     @property
+    def learns_dependence(self) -> bool:
+        """Each box is a peak of its own."""
+        return False
+
+    @property
     def width(self) -> int:
         """Width of the heads."""
         return self.hidden

@@ -53,7 +53,6 @@ class TaggerSettings(EquivariantSettings):
     probability for the label of each element. Labels are independent given the input."""
 
     summary: ClassVar[str] = "independent binary labels of given elements"
-    samples_follow_data: ClassVar[bool] = False
     sampler: LabelSamplerSettings = field(default_factory=lambda: LabelSamplerSettings(min_probability=1.0))
     """Which labels are predicted. By default the more probable one of each element, so that there is one answer;
     with `min_probability` None independent samples."""

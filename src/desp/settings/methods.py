@@ -31,7 +31,8 @@ class MethodSettings(Variant):
     can_align: ClassVar[bool] = False
     """Whether element i of an output can belong to element i of the input."""
     samples_follow_data: ClassVar[bool] = True
-    """Whether the method learns the distribution of sets for an input, so that samples follow it."""
+    """Whether the distribution of sets for an input is learned, so that samples follow it; without
+    `learns_dependence`, that of single elements."""
     encoder: EncoderSettings | None = None
     """Encoder of the inputs, h(x) in the paper; None: the default for the kind of input."""
 

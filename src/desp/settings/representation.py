@@ -27,7 +27,8 @@ class RepresentationSettings(Checked):
     """Largest set to predict; None: the largest set of the data. Polygons, Digits, set-MNIST, CLEVR, CelebA and
     pedestrians fix it."""
     scaling: Literal["auto", "standard", "none"] = "auto"
-    """auto: element features that leave [-.05, 1.05], or span less than .2, are scaled to [0, 1] (constant ones
+    """Of own data (others have a fixed scaling, of which none turns off that of CLEVR, CelebA and pedestrians).
+    auto: element features that leave [-.05, 1.05], or span less than .2, are scaled to [0, 1] (constant ones
     are moved to 1/2), and back in predictions. standard: every feature is scaled to mean 1/2 and standard
     deviation 1/4; denoising methods rescale to [-1, 1], where these become 0 and 1/2, the default sigma_data. A
     long tail then does not compress all other values. Features of only two values, such as labels, and categories

@@ -44,7 +44,7 @@ class TaskSettings(Variant):
 
     @property
     def data_name(self) -> str:
-        """Which data they are, among those that a recipe could use; a part of the names of results."""
+        """Which data they are, among those a recipe could use; part of a result's name if not the recipe's own."""
         return ""
 
     def in_run_folder(self, folder: Path) -> Self:

@@ -47,9 +47,10 @@ class TrainingSettings(Checked):
     validates only with the default method and no training settings, on data with a length, as it then holds out a
     tenth itself."""
     patience: int | None = None
-    """Stop after this many validations without improvement; None: never. With steps None: validations in a row
-    that are not better than the last improvement by more than the standard error of the difference, spanning at
-    least a third of the steps so far; None: 10."""
+    """Stop after this many validations without improvement; None: never. With steps None they begin the final
+    decay (or, if the model overfits, stop at once): validations in a row that are not better than the last
+    improvement by more than the standard error of the difference, spanning at least a third of the steps so far;
+    None: 10."""
     validation_mode: Literal["min", "max"] = "min"
     """Whether a smaller or a larger validation score is better. For all tasks and for `validation_data` a smaller
     one is; max is for `validation` functions of your own."""

@@ -1,8 +1,8 @@
 """When training is long enough: validation scores with their noise, and the end that follows from them.
 
 Learning rates follow warm-up, stable, decay (WSD): the decay is the last fifth of the steps, whenever it begins,
-so a run needs no length beforehand. One that converged after N steps is the same, weight for weight, as one that
-was given N steps, with the same engine and without roll-backs.
+so a run needs no length beforehand. One that ended after N steps, the decay among them, is the same, weight for
+weight, as one that was given N steps, with the same engine and without roll-backs.
 """
 
 import math
