@@ -14,7 +14,7 @@ from desp.tensors import LARGEST
 
 # A feature counts as near [0, 1] when it stays within these bounds and spans a fair part of them.
 LOWEST, HIGHEST, NARROWEST = -0.05, 1.05, 0.2
-# A standardised unit is 4 standard deviations; it is widened until the range is at most this many units.
+# A standardised unit is 4 standard deviations; it is widened until the range is at most about this many units.
 MAX_RANGE_IN_UNITS = 100
 
 
@@ -64,7 +64,7 @@ class FeatureScaling:
     ) -> "FeatureScaling":
         """Map the features in `columns` to mean 1/2 and standard deviation 1/4, others as `ranges` does.
 
-        The whole range becomes at most `MAX_RANGE_IN_UNITS`, so that no value is thrown out of all bounds. A
+        The whole range becomes at most about `MAX_RANGE_IN_UNITS`, so that no value is thrown out of all bounds. A
         feature that never changes stays as in `ranges`.
         """
         offset, span = list(ranges.offset), list(ranges.span)

@@ -1,4 +1,4 @@
-"""The one place where files are written, nearly all of them whole or not at all.
+"""How files are written: nearly all of them whole or not at all.
 
 What cannot be written becomes a `StorageError`, which says what, why, and what to do.
 """

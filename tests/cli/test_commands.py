@@ -1,6 +1,7 @@
 """Commands on a trained run: evaluate, predict, report, ablate; and the tables."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,15 @@ def test_a_recorded_result_holds_its_provenance(
     for part in ("training", "evaluation"):
         assert {"command", "commit", "device", "versions", "seconds", "peak_memory_mb"} <= result[part].keys()
     assert json.loads(desp("tables", "--json", "--results", "results").out)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "tune"])
+def test_an_unfinished_run_is_refused_before_anything_takes_long(desp: Desp, polygons: Path, command: str) -> None:
+    shutil.rmtree(polygons / "model")
+    refused = desp(command, polygons)
+    assert refused.status == 2
+    assert refused.err.startswith("error: ")
+    assert "has no trained model yet. Finish it: desp train polygons-desp --run" in refused.message
 
 
 @pytest.mark.parametrize("command", [["evaluate"], ["report"], ["ablate"], ["tune"], ["predict"]])

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from desp.cli import common
 from desp.runs import judge
 
 Desp = Callable[..., Any]
@@ -48,11 +50,28 @@ def trained(desp: Desp, write: Write, undrawn: None, monkeypatch: pytest.MonkeyP
 def test_training_ends_with_a_verdict(trained: Any) -> None:
     assert "verdict: " in trained.out
     assert "than nearest neighbours (energy score" in trained.message
-    assert "Compared on 8 held-out examples, 10 predictions for each" in trained.message
+    title = "Compared on 8 held-out examples, 10 predictions for each: lower is better, of sizes right higher"
+    assert title in trained.message
     for word in ("random training sets", "amount (kg)", "kind"):
         assert word in trained.message
     for told in ("looking for nearest neighbours", "scoring random training sets"):
         assert told in trained.err
+
+
+def test_scores_of_own_data_fit_a_narrow_terminal(
+    trained: Any, desp: Desp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No column without a number, no count that means nothing here, a line for each metric."""
+    monkeypatch.setattr(common, "console", lambda: Console(width=80))
+    lines = desp("evaluate", "run").out.splitlines()
+    scores = lines[: next(place for place, line in enumerate(lines) if line.startswith("Compared on"))]
+    assert max(map(len, scores)) <= 80
+    assert [cell.strip() for cell in scores[2].strip("┃").split("┃")] == ["metric", "better", "returned"]
+    assert sum(line.startswith("│") for line in scores) == 4
+    for text in ("paper", "raw", "real data", "unknown", "sets_per_collection", "validation_examples"):
+        assert not any(text in line for line in scores)
+    assert any(line.startswith("protocol quick: ") and "calibration_examples" in line for line in scores)
+    assert any(line.startswith("steps of training: 4") for line in scores)
 
 
 def test_json_has_baselines_and_the_verdict(trained: Any, desp: Desp) -> None:

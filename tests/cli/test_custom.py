@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from desp.cli.train import _ending as ending_words
+from desp.cli.train_end import ending_words
 from desp.training import TrainingOutcome
 
 Desp = Callable[..., Any]
@@ -52,7 +52,15 @@ def inputs_of(kind: str, numbers: random.Random) -> list[Any]:
     return [f"{index}.png" for index in range(12)]
 
 
-@pytest.mark.parametrize("kind", ["number", "vector", "set", "image"])
+HOW_TO_WRITE = {
+    "number": "Write a column 'input', or JSON lines.",
+    "vector": 'Write JSON lines, one {"input": [...]} a line, with a list of 3 numbers.',
+    "set": 'Write JSON lines, one {"input": [[...], ...]} a line.',
+    "image": "Write a column 'input', or JSON lines.",
+}
+
+
+@pytest.mark.parametrize("kind", HOW_TO_WRITE)
 def test_from_json_lines_to_report_and_predictions(desp: Desp, write: Write, tiny: list[str], kind: str) -> None:
     numbers = random.Random(1)
     inputs = inputs_of(kind, numbers)
@@ -72,6 +80,9 @@ def test_from_json_lines_to_report_and_predictions(desp: Desp, write: Write, tin
     lines = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
     assert [line["input"] for line in lines] == inputs[:3]
     assert all(len(line["samples"]) == 2 for line in lines)
+    Path("new.csv").write_text("a,b\n1,2\n")  # a cell holds no list
+    finished = desp("predict", "run", "--input", "new.csv", "--output", "out.jsonl")
+    assert f"cannot be found in these: a, b. {HOW_TO_WRITE[kind]}" in finished.err
 
 
 @pytest.mark.parametrize("shape", [(12,), (12, 3), (12, 3, 8, 8)])
@@ -342,9 +353,21 @@ MORE = "More may help: --minutes N, in another folder"
             f"{AFTER}: validation score 2; the second half of the steps did not improve it",
         ),
         ({"recent_gain": math.nan}, f"{AFTER}. {MORE}"),
+        (
+            {"score": 2.0, "score_step": 4},
+            "time was over; validation got worse after step 4, whose weights are kept: validation score 2; more "
+            "time would not help, more examples or a narrower network may",
+        ),
+        ({"score": 2.0, "score_step": 9}, f"{AFTER}: validation score 2. {MORE}"),
     ],
 )
 def test_words_about_the_end_of_training(changes: dict[str, Any], words: str) -> None:
     facts = {"steps": 9, "score": None, "score_step": None, "stop_reason": "out of time"} | changes
     outcome = TrainingOutcome(weights={}, seconds=1.0, engine="eager", stopped_early=False, **facts)
-    assert ending_words(outcome) == words
+    assert ending_words(outcome, "last") == words
+
+
+def test_the_best_of_noisy_validations_does_not_say_that_it_got_worse() -> None:
+    facts = {"steps": 9, "score": 2.0, "score_step": 4, "stop_reason": "out of time"}
+    outcome = TrainingOutcome(weights={}, seconds=1.0, engine="eager", stopped_early=False, **facts)
+    assert ending_words(outcome, "best") == f"{AFTER}: validation score 2. {MORE}"

@@ -125,6 +125,7 @@ def test_inputs_without_names_cannot_be_found_by_name(desp: Desp, polygons: Path
     refused = desp("predict", polygons, "--input", "corners.csv", "--output", "out.jsonl")
     assert refused.status == 2
     assert "inputs of this run have no names of columns" in refused.message
+    assert "Write a column 'input', or JSON lines." in refused.message
     write_csv(tmp_path / "input.csv", [{"input": 5, "id": "007"}])
     assert desp("predict", polygons, "--input", "input.csv", "--output", "out.jsonl").status == 0
     line = json.loads(Path("out.jsonl").read_text())

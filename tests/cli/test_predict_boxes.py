@@ -128,6 +128,13 @@ def test_other_runs_refuse_an_image_and_draw_sets_of_points(desp: Desp, polygons
     assert list(line["best"]) == ["set"]
 
 
+def test_the_best_of_one_sample_is_not_called_the_best(desp: Desp, polygons: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"input": 4}\n')
+    arguments = ["--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl", "--best"]
+    for samples, told in ((1, "1 set each"), (2, "the best set of 2 samples")):
+        assert f"1 input, {told}: " in desp("predict", polygons, *arguments, "--samples", samples).out
+
+
 def test_help_tells_of_pictures(desp: Desp) -> None:
     text = desp("predict", "--help").out
     assert "desp predict runs/boxes --input photo.jpg --best --draw pictures" in text

@@ -345,7 +345,8 @@ def test_an_interrupted_table_goes_on(desp: Desp, monkeypatch: pytest.MonkeyPatc
     with monkeypatch.context() as patch:
         patch.setattr(ProgressBar, "on_log", interrupt)
         assert "ended with status 130" in desp(*arguments).out
-    assert desp(*arguments).out == "tiny-desp seed 0: recorded\n"
+    begins = "tiny-desp seed 0: begins; log: runs/tiny-desp-seed0.log\n"
+    assert desp(*arguments).out == f"{begins}tiny-desp seed 0: recorded\n"
     result = json.loads(Path("results/tiny-desp-seed0.json").read_text())
     assert [part["from_step"] for part in result["training"]["parts"]] == [0, 3]
     assert desp(*arguments).out == "tiny-desp seed 0: already recorded in results; not run again\n"
@@ -400,7 +401,8 @@ def test_what_children_say_is_kept_in_the_log_of_their_run(desp: Desp, interpret
     interpreter('echo "out of $3"; echo "error of $3" >&2')
     finished = desp(*ONE, "--runs", "trained", "--results", "scored", "--no-ablate")
     assert finished.status == 0
-    assert finished.out == "polygons-desp seed 0: recorded\n"
+    begins = "polygons-desp seed 0: begins; log: trained/polygons-desp-seed0.log\n"
+    assert finished.out == f"{begins}polygons-desp seed 0: recorded\n"
     assert [line.split()[2:] for line in Path("called").read_text().splitlines()] == [
         ["train", "polygons-desp", "--run", "trained/polygons-desp-seed0", "--seed", "0"],
         ["evaluate", "trained/polygons-desp-seed0", "--record", "scored"],

@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from desp.cli import common
+from desp.cli import common, main
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -18,6 +18,36 @@ def test_numbers_are_never_cut(
         assert cell in shown
     assert "…" not in shown
     assert "a recipe" in shown
+
+
+@pytest.mark.parametrize(
+    ("width", "shown", "left_out"),
+    [(80, ["name", "a", "b", "text"], []), (56, ["name", "b", "text"], ["a"]), (20, ["name", "text"], ["a", "b"])],
+)
+def test_the_least_needed_columns_are_left_out(
+    width: int,
+    shown: list[str],
+    left_out: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(common, "console", lambda: Console(width=width))
+    rows = [("x" * 12, "1" * 10, "2" * 10, "words " * 20)]
+    common.show_table("title", ("name", "a", "b", "text"), rows, wrapped=("text",), optional=("a", "b"))
+    lines = capsys.readouterr().out.splitlines()
+    assert [cell.strip() for cell in lines[2].strip("┃").split("┃")] == shown
+    told = " ".join(" ".join(lines).split()).partition("left out, as the terminal is narrow: ")[2]
+    assert told == ", ".join(left_out)
+
+
+def test_recipes_fit_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(common, "console", lambda: Console(width=80))
+    main(["recipes"])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert all(name in lines[2] for name in ("recipe", "expected", "minutes", "summary"))
 
 
 def test_an_empty_table_has_its_head(capsys: pytest.CaptureFixture[str]) -> None:

@@ -142,9 +142,12 @@ def test_the_rows_of_an_evaluation_are_in_their_columns(desp: Desp, polygons: Pa
     score = rows["score"]
     numbers = [common.number(score[name]) for name in ("paper", "raw", "returned", "real_data")]
     shown = cells(text, "score")
-    assert shown[:8] == ["polygons-desp", "score", "lower", *numbers, "1"]
-    assert shown[8].startswith(score["steps"][:4])  # and what ended it, in further lines
-    assert shown[9] == "generated"
+    assert shown == ["score", "lower", *numbers]
+    assert cells(text, "metric") == ["metric", "better", "paper", "raw", "returned", "real data"]
+    assert f"\nsteps of training: {score['steps']}. ended by: shortened. roll-backs: 0\n" in text
+    assert "\ndata: generated\n" in text
+    assert "sets_per_collection 6" in text  # polygons are compared as collections
+    assert "validation_examples" not in text
     assert (score["ended_by"], score["rollbacks"]) == ("shortened", 0)
     assert score["steps"].startswith("6 of ")
     details = json.loads((polygons / "evaluation.json").read_text())["details"]

@@ -109,6 +109,23 @@ def test_a_longer_run_is_noted(desp: Desp, tiny: list[str], polygons: Path) -> N
     assert settings_of(polygons)["training"]["steps"] == 9
 
 
+def test_a_run_that_has_more_steps_than_asked_for_says_so_and_ends(
+    desp: Desp, tiny: list[str], polygons: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[tuple[int, int | None]] = []
+    monkeypatch.setattr(ProgressBar, "on_start", lambda _, done, steps: shown.append((done, steps)))
+    assert desp("train", "polygons-desp", "--run", polygons, *tiny, "--resume").status == 0
+    assert not caplog.messages
+    fewer = ("--resume", "--training.steps", 4)
+    finished = desp("train", "polygons-desp", "--run", polygons, *fewer)
+    assert finished.status == 0
+    assert "trained 6 steps" in finished.out
+    assert shown == [(6, 6), (6, 6)]
+    (message,) = caplog.messages
+    assert "has 6 steps already, more than the 4 that are asked for" in message
+    assert "To train 4 steps, take another folder." in message
+
+
 def test_another_energy_than_the_recipes(desp: Desp) -> None:
     short = ("--training.steps", 2, "--training.batch-size", 4, "--method.energy.hidden", 8)
     short += ("--method.sampler.steps", 2)
@@ -243,6 +260,42 @@ def test_damaged_settings_are_refused(desp: Desp, tiny: list[str], polygons: Pat
 def test_unknown_recipes_are_suggested(desp: Desp) -> None:
     assert_refused(desp("train", "polygon-desp"), "Did you mean polygons-desp", "desp recipes")
     assert_refused(desp("train", "xyzzy"), "There is no recipe 'xyzzy'", "desp recipes")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--data", "sets.jsonl"], ["recipe comes first, got --data", "desp train custom --data sets.jsonl"]),
+        (["--run", "a"], ["recipe comes first, got --run", "desp train RECIPE --run DIR"]),
+        (["sets.jsonl"], ["There is no recipe 'sets.jsonl'", "desp train custom --data sets.jsonl"]),
+        (["custom", "sets.jsonl"], ["Data are named by --data: desp train custom --data sets.jsonl"]),
+        (["custom", "--run", "a", "sets.jsonl"], ["desp train custom --data sets.jsonl"]),
+        (["custom-contrastive", "sets.jsonl"], ["desp train custom-contrastive --data sets.jsonl"]),
+        (["polygons-desp", "sets.jsonl"], ["desp train custom --data sets.jsonl"]),
+    ],
+)
+def test_data_without_their_flag_or_recipe(desp: Desp, arguments: list[str], words: list[str]) -> None:
+    Path("sets.jsonl").touch()
+    assert_refused(desp("train", *arguments), *words)
+
+
+@pytest.mark.parametrize("arguments", [["custom", "--data", "a", "b"], ["polygons-desp", "b"]])
+def test_what_may_not_be_data_gets_no_advice(desp: Desp, arguments: list[str]) -> None:
+    finished = desp("train", *arguments)
+    assert_refused(finished, "Unrecognized options: b")
+    assert "desp train custom --data" not in finished.message
+
+
+@pytest.mark.parametrize(
+    ("chosen", "kind"),
+    [([], "energy-denoising"), (["--use-method", "detector"], "detector")],
+    ids=["own", "other"],
+)
+def test_the_method_whose_settings_are_meant_is_named(desp: Desp, chosen: list[str], kind: str) -> None:
+    finished = desp("train", "custom", "--data", "a", *chosen, "--method.layers", 2)
+    shown = " ".join(["desp train custom", *chosen, "--help"])
+    words = f"The method is {kind}, which has no setting --method.layers. `{shown}` lists its settings."
+    assert_refused(finished, words)
 
 
 def test_unknown_commands_are_suggested(desp: Desp) -> None:

@@ -90,6 +90,14 @@ def test_what_is_run(desp: Desp, commands: list[tuple[list[str], Path | None]]) 
     ]  # progress is shown
 
 
+def test_what_begins_is_told_with_its_log(desp: Desp, commands: list[tuple[list[str], Path | None]]) -> None:
+    finished = desp("train", "polygons-desp", "--seeds", 1, 7, "--jobs", 2)
+    begun = [line for line in finished.out.splitlines() if "begins" in line]
+    assert sorted(begun) == [f"seed {n}: begins; log: runs/polygons-desp-seed{n}.log" for n in (1, 7)]
+    finished = desp("train", "polygons-desp", "--seeds", 1, "--run", "a")
+    assert finished.out.splitlines() == ["seed 1: begins; folder: a-seed1", "seed 1: trained: a-seed1"]
+
+
 def test_what_was_begun_goes_on(desp: Desp, commands: list[tuple[list[str], Path | None]]) -> None:
     for seed, file in ((1, "settings.json"), (2, "settings.json"), (2, "summary.json")):
         Path(f"run-seed{seed}").mkdir(exist_ok=True)
@@ -154,7 +162,7 @@ def test_folders_are_named_also_by_dots(
 
 
 def test_what_is_interrupted_says_how_all_seeds_go_on(desp: Desp, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*given: object) -> None:
+    def interrupted(*given: object, **named: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("desp.cli.train_seeds.run_side_by_side", interrupted)

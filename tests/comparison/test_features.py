@@ -8,8 +8,8 @@ from desp.settings import DataDescription
 
 def test_features_without_names_are_numbered() -> None:
     assert features_of(DataDescription(), 2) == [
-        Feature("feature 1", "", (0, 1)),
-        Feature("feature 2", "", (1, 2)),
+        Feature("column 0", "", (0, 1)),
+        Feature("column 1", "", (1, 2)),
     ]
 
 

@@ -143,7 +143,7 @@ def test_boxes_are_clipped_or_left_out(
 def test_boxes_that_cannot_be_used(images: Path, box: Any, reason: str) -> None:
     found = coco(images, [coco_image(1, "a.png")], [box, coco_box(1, [0, 0, 4, 4])])
     assert found.skips.counts == {reason: 1}
-    assert found.skips.examples[reason][0].startswith("annotation 0")
+    assert found.skips.examples[reason][0].startswith("annotation without id, at position 0 from 0")
     assert len(found.images[0].boxes) == 1
 
 
@@ -172,8 +172,26 @@ def test_images_that_cannot_be_used(images: Path, record: Any, reason: str) -> N
     found = coco(images, [coco_image(1, "a.png"), record], [coco_box(1, [0, 0, 4, 4]), coco_box(2, [0, 0, 4, 4])])
     known = {"the box names an unknown image": 1} if reason.startswith(("a second", "the image has no id")) else {}
     assert found.skips.counts == {reason: 1, **known}
-    assert found.skips.examples[reason][0].startswith("image 1, ")
+    key = record["id"] if isinstance(record, dict) else None
+    place = "image without id, at position 1 from 0" if key is None else f"image {key}"
+    assert found.skips.examples[reason][0].startswith(f"{place}, ")
     assert len(found.images) == 1
+
+
+def test_records_are_named_by_id_and_boxes_as_they_are_written(images: Path) -> None:
+    records = [coco_image(7, "a.png"), coco_image(99, "gone.png")]
+    boxes = [
+        coco_box(7, [0, 0, 4, 4], id=1),
+        coco_box(7, [50, 2, 5, 6.5], id=998),
+        coco_box(7, [1, 2], id="x"),
+        coco_box(5, [0, 0, 4, 4], id=0),
+    ]
+    assert coco(images, records, boxes).skips.lines() == [
+        "1 x the image file is missing: image 99, gone.png",
+        "1 x the box lies outside of the image or has no area: annotation 998: [50, 2, 5, 6.5]",
+        "1 x the box is not four finite numbers: annotation x: [1, 2]",
+        "1 x the box names an unknown image: annotation 0: 5",
+    ]
 
 
 def test_images_may_be_smaller_than_those_annotated(images: Path) -> None:
@@ -204,7 +222,7 @@ def test_voc_files_that_cannot_be_used(images: Path) -> None:
         d=voc_text("a.png"),
     )
     assert found.skips.lines() == [
-        "1 x the box lies outside of the image or has no area: a.xml, object 1: [49.0, 5.0, 60.0, 15.0]",
+        "1 x the box lies outside of the image or has no area: a.xml, object 1: [50.0, 6.0, 60.0, 15.0]",
         "1 x the XML file cannot be used: b.xml (it has a DOCTYPE, which may define entities and is not accepted)",
         "1 x the image file is missing: c.xml, missing.png",
         "1 x a second record of the same image: d.xml, a.png",

@@ -17,12 +17,11 @@ def read(tmp_path: Path, text: str | bytes) -> VocRecord:
     return read_voc_xml(path)
 
 
-def test_a_record_with_pixels_counted_from_zero(tmp_path: Path) -> None:
-    """The box of the first pixel alone is 1, 1, 1, 1 there."""
+def test_a_record_with_boxes_as_they_are_written(tmp_path: Path) -> None:
     size = "<size><width>20</width><height>10</height><depth>3</depth></size>"
     objects = OBJECT.format(" cat ", 1, 1, 1, 1) + OBJECT.format("dog", "2.5", 3, 20, 10)
     record = read(tmp_path, f"<annotation><filename>a.png</filename>{size}{objects}</annotation>")
-    assert record == VocRecord("a.png", (20, 10), (("cat", (0, 0, 1, 1)), ("dog", (1.5, 2, 20, 10))))
+    assert record == VocRecord("a.png", (20, 10), (("cat", (1, 1, 1, 1)), ("dog", (2.5, 3, 20, 10))))
 
 
 @pytest.mark.parametrize("size", ["", "<size/>", "<size><width>wide</width><height/></size>"])

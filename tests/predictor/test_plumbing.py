@@ -1,5 +1,6 @@
 """Every option of a predictor arrives where it is meant to."""
 
+import shutil
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -116,6 +117,8 @@ def test_a_fit_hands_on_all_it_was_given(
         return 0.0
 
     callback = TrainingCallback()
+    predictor_of(settings).fit(pairs, short, folder=tmp_path, seed=7)
+    shutil.rmtree(tmp_path / "model")  # as if it had been killed
     options: dict[str, Any] = {"validation": validation, "seed": 7, "resume": True, "callback": callback}
     predictor_of(settings).fit(pairs, short, folder=str(tmp_path), **options)
     assert {name: handed_on[name] for name in options} == options

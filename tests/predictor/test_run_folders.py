@@ -1,6 +1,9 @@
 """Folders in which a fit is refused, or that another process uses, stay as they are."""
 
+import json
+import shutil
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,9 +31,44 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "seed": ({}, {"seed": 4}, r"was begun with other settings \(seed: 3 then, 4 now\)\. Resume with the same"),
     "width": ({"method__energy__hidden": 9}, {}, r"method\.energy\.hidden: 8 then, 9 now"),
     "representation": ({"representation__max_size": 9}, {}, r"representation\.max_size: None"),
-    "data": ({}, {"inputs": [(torch.rand(7), torch.rand(2, 2)) for _ in range(9)]}, "does not fit these settings"),
-    "average": ({}, {"training": replace(SHORT, ema_decay=0.5)}, "does not fit these settings"),
+    "average": (
+        {},
+        {
+            "inputs": ragged_pairs(),
+            "training": replace(SHORT, ema_decay=0.5),
+            "validation_data": ragged_pairs()[:3],
+        },
+        "does not fit these settings",
+    ),
 }
+OTHER_DATA: dict[str, tuple[Any, str]] = {
+    "fewer": (
+        ragged_pairs()[:-2],
+        r"\(12 training examples then, 10 now, without held-out ones\)\. Resume with the",
+    ),
+    "another order": (
+        ragged_pairs()[::-1],
+        r"\(12 training examples as before, but others, or in another order\)",
+    ),
+    "other sets": ([(x, y + 0.01) for x, y in ragged_pairs()], "as before, but others"),
+    "other inputs": ([(x + 0.01, y) for x, y in ragged_pairs()], "as before, but others"),
+}
+
+
+class Whenever(torch.utils.data.Dataset[Any]):
+    """Examples that are changed at random whenever they are read."""
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y = ragged_pairs()[index]
+        return x, y + torch.rand(())
+
+
+class Stream(torch.utils.data.IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        return iter(ragged_pairs())
 
 
 @pytest.mark.parametrize(("parts", "options", "message"), REFUSED.values(), ids=REFUSED)
@@ -45,6 +83,68 @@ def test_a_run_that_cannot_be_resumed_stays_as_it_is(
     with pytest.raises(CheckpointError, match=message):
         predictor.fit(**given, folder=tmp_path, resume=True)
     assert files_of(tmp_path) == before
+
+
+@pytest.mark.parametrize(("pairs", "message"), OTHER_DATA.values(), ids=OTHER_DATA)
+def test_a_run_is_not_resumed_with_other_data(tmp_path: Path, pairs: Any, message: str) -> None:
+    new().fit(ragged_pairs(), SHORT, folder=tmp_path)
+    before = files_of(tmp_path)
+    with pytest.raises(RunError, match=rf"was begun with other data .*{message}"):
+        new().fit(pairs, SHORT, folder=tmp_path, resume=True)
+    assert files_of(tmp_path) == before
+
+
+def lists() -> list[Any]:
+    return [(x.tolist(), y.double().numpy()) for x, y in ragged_pairs()]
+
+
+def repaired() -> list[Any]:
+    return [(x, y + (index == 4)) for index, (x, y) in enumerate(ragged_pairs())]
+
+
+@pytest.mark.parametrize(
+    ("begun", "resumed"),
+    [(ragged_pairs, lists), (ragged_pairs, repaired), (Whenever, Whenever), (Stream, Stream)],
+    ids=["other containers", "one repaired", "changed at random", "iterable"],
+)
+def test_a_run_is_resumed_with_its_data(tmp_path: Path, begun: Any, resumed: Any) -> None:
+    new().fit(begun(), SHORT, folder=tmp_path)
+    assert new().fit(resumed(), replace(SHORT, steps=5), folder=tmp_path, resume=True).steps == 5
+
+
+def test_folders_of_older_versions_know_nothing_of_their_data(tmp_path: Path) -> None:
+    new().fit(ragged_pairs(), SHORT, folder=tmp_path)
+    settings = json.loads((tmp_path / "settings.json").read_text())
+    del settings["training_data"]
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    assert new().fit(ragged_pairs()[::-1], replace(SHORT, steps=5), folder=tmp_path, resume=True).steps == 5
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_without_a_run_there_is_nothing_to_resume(tmp_path: Path, there: bool) -> None:
+    folder = tmp_path / "run"
+    if there:
+        folder.mkdir()
+    with pytest.raises(RunError, match=r"run holds no run to resume: settings\.json is missing\. Pass the"):
+        new().fit(ragged_pairs(), SHORT, folder=folder, resume=True)
+    assert folder.exists() == there
+
+
+def test_a_run_that_lost_its_checkpoints_is_not_resumed(tmp_path: Path) -> None:
+    new().fit(ragged_pairs(), SHORT, folder=tmp_path)
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(RunError, match="has lost its checkpoints, so it cannot be resumed"):
+        new().fit(ragged_pairs(), SHORT, folder=tmp_path, resume=True)
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    new().fit(ragged_pairs(), SHORT, folder=tmp_path)
+    for folder in ("checkpoints", "model"):
+        shutil.rmtree(tmp_path / folder)
+    assert new().fit(ragged_pairs(), SHORT, folder=tmp_path, resume=True).steps == SHORT.steps
+    assert "was stopped before its first checkpoint: training begins anew" in caplog.text
 
 
 @pytest.mark.parametrize("resume", [False, True])

@@ -270,6 +270,12 @@ def test_a_folder_without_a_predictor_is_refused(tmp_path: Path) -> None:
         SetPredictor.from_pretrained(tmp_path)
 
 
+def test_a_run_folder_is_not_its_predictor(fitted: SetPredictor, tmp_path: Path) -> None:
+    fitted.save_pretrained(tmp_path / "model")
+    with pytest.raises(CheckpointError, match=rf"is missing\. Did you mean {tmp_path / 'model'}\?"):
+        SetPredictor.from_pretrained(tmp_path)
+
+
 def test_a_missing_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CheckpointError, match="There is no folder"):
         SetPredictor.from_pretrained(tmp_path / "nothing")

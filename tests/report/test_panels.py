@@ -96,6 +96,24 @@ def test_all_panels_share_one_window(drawn: list[Figure], sample_data: dict[str,
     assert len({(panel.get_xlim(), panel.get_ylim()) for panel in drawn[0].axes}) == 1
 
 
+@pytest.mark.parametrize("features", [1, 2, 3])
+def test_points_have_numbers_below_the_lowest_row_and_beside_the_first_column(
+    drawn: list[Figure], features: int
+) -> None:
+    rows = [example(name, [[[0.1] * features]], [([[0.7] * features], 1.0)]) for name in ("first", "second")]
+    prediction_grid({"axes": {"names": ["x", "y", "z"][:features]}, "examples": rows})
+    panels = drawn[0].axes[:4]
+    assert [len(panel.get_xticks()) > 1 for panel in panels] == [False, False, True, True]
+    assert [len(panel.get_yticks()) > 1 for panel in panels] == [features > 1, False] * 2
+
+
+def test_boxes_and_empty_sets_have_no_numbers(drawn: list[Figure]) -> None:
+    boxes = {"names": ["x1", "y1", "x2", "y2"], "boxes": [0, 4]}
+    prediction_grid({"axes": boxes, "examples": [example("image", [], [([[0.1, 0.1, 0.4, 0.6]], None)])]})
+    prediction_grid({"axes": PLANE, "examples": [example("row", [], [([], None)])]})
+    assert [len(panel.get_xticks()) for figure in drawn for panel in figure.axes] == [0, 0]
+
+
 @pytest.mark.parametrize("row_first", [False, True])
 def test_rows_grow_downwards_and_columns_to_the_right(drawn: list[Figure], row_first: bool) -> None:
     points = [[0.0, 0.2], [1.0, 0.6]]
@@ -216,7 +234,7 @@ def test_points_on_the_edge_of_a_window_are_inside() -> None:
 
 def test_features_without_a_name_are_counted_from_one() -> None:
     axes = Axes2D(("x",))
-    assert [axes.name(feature) for feature in range(3)] == ["x", "feature 2", "feature 3"]
+    assert [axes.name(feature) for feature in range(3)] == ["x", "column 1", "column 2"]
 
 
 # -- chains ----------------------------------------------------------------------------------------------

@@ -201,7 +201,7 @@ def test_pictures_draw_the_position(file: Path, folder: RunFolder) -> None:
     train_run(replace(settings, task=described), SEED, folder)
     sample_run(folder, samples=2)
     kept = json.loads(folder.samples_file.read_text())
-    assert kept["axes"]["names"] == ["feature 2", "feature 3", "feature 1"]
+    assert kept["axes"]["names"] == ["column 1", "column 2", "column 0"]
     task, predictor = folder.load_task(), folder.load_predictor()
     for shown, example in zip(kept["examples"], task.shown_examples(SEED), strict=True):
         assert [item[:, [1, 2, 0]].tolist() for item in example.truth] == shown["truth"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from desp.runs.log import read_log, training_words, validations
+from desp.runs.log import earlier_kept, last_step, read_log, training_words, validations
 
 
 def lines(*scores: float | None, error: float | None = None) -> tuple[dict[str, object], ...]:
@@ -44,6 +44,29 @@ def test_what_training_itself_knows_goes_first() -> None:
     assert training_words(lines(1.0, 0.5), "converged") == "training has converged"
     assert training_words((), "out of time") == "not converged when time was over"
     assert training_words(lines(1.0, 0.5), None) == "still improving when it stopped"
+
+
+@pytest.mark.parametrize(
+    ("keep", "kept", "steps", "step"),
+    [("last", 200, 962, 200), ("last", 962, 962, None), ("best", 200, 962, None), ("last", None, 962, None)],
+)
+def test_clearly_better_earlier_weights(keep: str, kept: int | None, steps: int, step: int | None) -> None:
+    assert earlier_kept(keep, kept, steps) == step
+
+
+def test_out_of_time_after_it_got_worse() -> None:
+    words = "validation got worse after step 1,200, whose weights are kept; more time would not help"
+    assert training_words(lines(0.5, 0.8), "out of time", worse_after=1200) == words
+    assert training_words(lines(0.5, 0.8), "converged", worse_after=1200) == "training has converged"
+
+
+def test_the_last_step_of_a_log_that_is_being_written(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    assert last_step(path) is None
+    path.write_text('{"step": 5')
+    assert last_step(path) is None
+    path.write_text('{"step": 1, "loss": 1.0}\n' * 1000 + '{"step": 7, "loss": 1.0}\n{"step": 8, "lo')
+    assert last_step(path) == 7
 
 
 def test_of_a_step_that_was_run_twice_the_later_line_counts() -> None:

@@ -120,6 +120,16 @@ def test_what_is_missing_is_named(folder: RunFolder) -> None:
         folder.load_predictor()
 
 
+def test_a_saved_predictor_is_no_run_folder(folder: RunFolder) -> None:
+    folder.model.mkdir(parents=True)
+    (folder.model / "config.json").write_text("{}")
+    with pytest.raises(RunError, match=r"settings\.json is missing\. It is a saved predictor: load it in Python"):
+        RunFolder(folder.model).load_settings()
+    folder.settings_file.write_text("{}")
+    with pytest.raises(RunError, match=rf"saved predictor\. Did you mean its run folder, {folder.path}\?"):
+        RunFolder(folder.model).load_settings()
+
+
 def test_differences_as_words() -> None:
     saved: dict[str, Any] = {"a": 1, "b": {"c": [1], "d": None}, "gone": 0}
     asked: dict[str, Any] = {"a": 1, "b": {"c": [2], "d": None}, "new": True}

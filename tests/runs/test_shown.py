@@ -38,7 +38,7 @@ def axes_of(shape: DataShape, **options: Any) -> dict[str, Any]:
 def test_boxes_and_classes_move_with_the_columns_that_are_drawn() -> None:
     scaling = FeatureScaling.from_range((0,) * 9, (1,) * 9, DESCRIBED.boxes)
     axes = axes_of(DataShape((3, 8, 6), 9, 2, scaling, "image", DESCRIBED))
-    assert axes["names"][:3] == ["feature 8", "feature 9", "feature 1"]
+    assert axes["names"][:3] == ["column 7", "column 8", "column 0"]
     assert (axes["boxes"], axes["categories"], axes["classes"]) == ([3, 7], [7, 9], ["cat", "dog"])
     assert axes["extent"] == [1, 1]
 

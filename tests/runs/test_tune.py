@@ -33,6 +33,7 @@ from desp.settings import (
     SamplerSettings,
     SetRiskSettings,
     TrainingSettings,
+    to_json,
 )
 from desp.tasks import EvaluationSetup, base
 from desp.tasks.polygons import PolygonsTask
@@ -177,6 +178,50 @@ def test_the_sampler_stays_where_nothing_is_better(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(base.Task, "validation_score", lambda *_: 1.0)
     tuning = tune_run(folder)
     assert tuning["sampler"] == tuning["before"]
+
+
+@pytest.mark.parametrize(
+    ("noise", "count", "kept"), [(0.0, 8, False), (0.2, 8, False), (0.4, 8, True), (0.0, 1, True)]
+)
+def test_a_gain_within_noise_changes_nothing(
+    noise: float, count: int, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other samplers are better by 0.1 on average; what all of them find hard does not count."""
+    folder = RunFolder(tmp_path / "run")
+    train_run(DENOISING, 0, folder)
+    evaluate_run(folder)
+    hard = 100.0 * torch.arange(count)
+    pattern = noise * torch.tensor([1.0, -1.0]).repeat(count)[:count]
+
+    def score(_: base.Task, setup: EvaluationSetup, examples: Batch) -> float:
+        assert isinstance(setup.sampler, EDMSettings)
+        return setup.mean_score(hard if setup.sampler == EDM else hard - 0.1 + pattern)
+
+    monkeypatch.setattr(base.Task, "validation_score", score)
+    result = tune_run(folder)
+    assert (result["sampler"] == to_json(EDM)) == kept
+    assert (folder.load_predictor().method_settings.sampler == EDM) == kept
+    assert folder.evaluation_file.exists() == kept  # its scores are of the sampler that stays
+    assert result["gain"] == pytest.approx(0.1, abs=1e-3)
+    if count > 1:
+        assert result["gain_se"] == pytest.approx(noise / 7**0.5, abs=1e-3)
+    assert json.loads(folder.tuning_file.read_text()) == result
+
+
+def test_scores_of_examples_are_paired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The energy score is a mean over examples, and each of them is there to compare by."""
+    kept: list[Tensor] = []
+    settings, seed = CHAINS, 0
+    folder = RunFolder(tmp_path / "run")
+    train_run(settings, seed, folder)
+    run = folder.open()
+    examples = run.task.validation_batch(seed, 6)
+    assert examples is not None
+    setup = EvaluationSetup(run.predictor, seed, 9, run.task.protocol("quick"), keep_each=kept.append)
+    mean = run.task.validation_score(setup, examples)
+    (each,) = kept
+    assert each.shape == (6,)
+    assert mean == pytest.approx(float(each.mean()))
 
 
 def test_scores_are_real_and_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -247,7 +247,7 @@ def test_examples_are_held_out_ones(data: Path) -> None:
     assert len(examples) == 5
     assert {item.input[0] for item in examples} <= numbers_of(task.parts[0])
     assert all(len(item.truth) == 1 for item in examples)
-    assert task.axes["names"] == ["feature 1", "feature 2"]
+    assert task.axes["names"] == ["column 0", "column 1"]
 
 
 # -- scores --------------------------------------------------------------------------------------------

@@ -34,16 +34,17 @@ def test_what_would_be_used_is_told(data: Path) -> None:
     assert facts["set_sizes"] == {"least": 0, "most": 2, "mean": 1.0}
     assert facts["features"][1:3] == [{"low": pytest.approx(0.01), "high": 1e9}, {"low": 0.0, "high": 1.0}]
     assert facts["split"] == {"test": 6, "validation": 6, "training": 48}
-    far, one_hot, constant = facts["findings"]
+    far, one_hot, constant, constant_input = facts["findings"]
     assert far.startswith(f"{data}, line 5: column 1 of an element is 1e+09")
     assert one_hot.endswith("--task.description.categories 2 4")
     assert constant == "Column 4 is 7 in all elements."
+    assert constant_input == "Column 1 of the input is 1 in all examples."
 
 
 def test_categories_that_are_named_are_no_finding(data: Path) -> None:
     facts = inspect_file(FilesSettings(path=str(data), description=DataDescription(categories=((2, 4),))))
     assert facts["categories"] == [[2, 4]]
-    assert len(facts["findings"]) == 2
+    assert len(facts["findings"]) == 3
 
 
 def test_answers_and_arrays(tmp_path: Path) -> None:
@@ -55,6 +56,30 @@ def test_answers_and_arrays(tmp_path: Path) -> None:
     facts = inspect_file(FilesSettings(path=str(tmp_path / "data.npz")))
     assert facts["input"] == {"kind": "image", "shape": [3, 4, 4]}
     assert facts["different_inputs"] == 1
+    assert facts["findings"] == ["All 20 inputs are equal, so they tell nothing about the sets."]
+
+
+def findings(path: Path, inputs: list[Any], **more: Any) -> list[str]:
+    records = [{"input": x, "set": [[0.1 * index]], **more} for index, x in enumerate(inputs)]
+    path.write_text("\n".join(map(json.dumps, records)))
+    found: list[str] = inspect_file(FilesSettings(path=str(path)))["findings"]
+    return found
+
+
+def test_what_is_the_same_in_all_inputs(tmp_path: Path) -> None:
+    path, numbers = tmp_path / "data.jsonl", range(12)
+    equal = "All 12 {} are equal, so"
+    assert findings(path, [[1, 2]] * 12) == [f"{equal.format('inputs')} they tell nothing about the sets."]
+    assert findings(path, [[1, 2]] * 12, set=[[2.0], [3.0]])[0].startswith(equal.format("examples"))
+    assert equal.format("inputs") not in " ".join(findings(path, [[1, 2]] * 12, set=[[2.0], [3.0]]))
+    named = [{"size": index, "floor": 0.1} for index in numbers]
+    assert findings(path, named) == ["Column 1 (floor) of the input is 0.1 in all examples."]
+    sets = [[[index, 3.5]] * (1 + index % 2) for index in numbers]
+    assert findings(path, sets) == ["Column 1 of input elements is 3.5 in all examples."]
+    assert findings(path, [[index, *[0] * 7] for index in numbers]) == [
+        "7 columns of the input are the same in all examples: 1, 2, 3, 4, 5, ..."
+    ]
+    assert findings(path, [[index, -index] for index in numbers]) == []
 
 
 @pytest.mark.parametrize(
@@ -81,7 +106,7 @@ def test_the_command(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "sets: 0 to 2 elements, 1.0 on average",
         "inputs: 30 different, so 30 examples repeat one",
         "split: 48 to train on, 6 for validation, 6 for tests",
-        "looks wrong: 3",
+        "looks wrong: 4",
     ):
         assert line in told
     main(["data", "inspect", str(data), "--json", "--task.description.categories", "2", "4"])

@@ -218,7 +218,11 @@ def test_samplers_are_chosen_by_what_weights_are_kept_by(
     validate = task.validation(0)
     assert validate is not None
     setup = EvaluationSetup(model, 0, 9, task.protocol("full"), other)
-    assert task.validation_score(setup, batch) == validate(model) > 0
+    kept: list[Tensor] = []
+    assert task.validation_score(replace(setup, keep_each=kept.append), batch) == validate(model) > 0
+    assert kept[0].shape == (4,)
+    assert float(kept[0].mean()) == task.validation_score(setup, batch)
+    assert asked.pop() == (4, other)
     assert asked == [(4, other), (4, None)]
     assert all(
         protocol.calibration_examples == protocol.validation_examples for protocol in once_protocols.values()

@@ -57,25 +57,60 @@ def parse(
         )
 
 
-# A column that gives way keeps this width; around a column are a border and two blanks.
-NARROWEST, BORDERS = 12, 3
+def unknown_arguments(arguments_type: type[T], arguments: Sequence[str], default: T) -> list[str]:
+    """The arguments that a dataclass does not take; none where another error hides them."""
+    given = [item for item in arguments if item not in ("-h", "--help")]
+    try:
+        with _parsing:
+            found = tyro.cli(
+                arguments_type,
+                args=given,
+                config=(tyro.conf.AvoidSubcommands,),
+                default=default,
+                return_unknown_args=True,
+                console_outputs=False,
+            )
+    except SystemExit:
+        return []
+    return found[1]
+
+
+# A column that gives way keeps the first width, the second one as long as other columns can be left out. Around a
+# column are a border and two blanks.
+NARROWEST, READABLE, BORDERS = 12, 24, 3
 
 
 def show_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], wrapped: Sequence[str] = ()
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    wrapped: Sequence[str] = (),
+    optional: Sequence[str] = (),
 ) -> None:
-    """Print a table; where it is too wide, columns in `wrapped` give way, and the others are never cut."""
-    rows = list(rows)
+    """Print a table. Where it is too wide, columns in `optional` are left out, the first one first, and those in
+    `wrapped` give way; the others are never cut."""
+    cells = list(zip(columns, *rows, strict=True))  # a tuple for each column, its heading first
+    out, left_out = console(), list[str]()
+    for name in optional:
+        if _width(cells, wrapped, READABLE) <= out.width:
+            break
+        cells = [column for column in cells if column[0] != name]
+        left_out.append(name)
     table = Table(title=title, title_justify="left")
-    needed = 1
-    for column, cells in zip(columns, zip(columns, *rows, strict=True), strict=True):
-        gives_way, width = column in wrapped, max(map(len, cells))
-        table.add_column(column, no_wrap=not gives_way, overflow="fold")
-        needed += BORDERS + (min(width, NARROWEST) if gives_way else width)
-    for row in rows:
+    for name, *_ in cells:
+        table.add_column(name, no_wrap=name not in wrapped, overflow="fold")
+    for row in list(zip(*cells, strict=True))[1:]:
         table.add_row(*row)
-    out = console()
+    needed = _width(cells, wrapped, NARROWEST)
     (out if out.width >= needed else _literal(width=needed)).print(table)
+    if left_out:
+        out.print(f"left out, as the terminal is narrow: {', '.join(left_out)}")
+
+
+def _width(cells: Sequence[Sequence[str]], wrapped: Sequence[str], narrowest: int) -> int:
+    """The width of a table whose wrapped columns have at most the width `narrowest`."""
+    widths = [(max(map(len, column)), column[0] in wrapped) for column in cells]
+    return 1 + sum(BORDERS + (min(width, narrowest) if gives_way else width) for width, gives_way in widths)
 
 
 def console() -> Console:

@@ -40,7 +40,7 @@ def _show_systems(comparison: dict[str, Any]) -> None:
         )
     title = (
         f"Compared on {comparison['tests']} held-out examples, {comparison['samples']} predictions for each: "
-        "lower is better, ± are two standard errors"
+        "lower is better, of sizes right higher; ± are two standard errors"
     )
     if "mlp" in comparison["systems"]:
         title += "; of the MLP, which has no spread, the difference and the verdict are of single answers"

@@ -10,8 +10,9 @@ from desp.cli.run_arguments import ScoreArguments, check_seeds
 from desp.comparison.rows import is_compared
 from desp.errors import SettingsError
 from desp.raw_and_returned import is_shown_twice
+from desp.report.tables import known_columns
 from desp.results import Row, metric_label, recipe_label
-from desp.run_lengths import trained_words
+from desp.run_lengths import UNKNOWN, trained_words
 from desp.settings import Distance
 
 EXAMPLES = """  desp evaluate runs/polygons
@@ -51,6 +52,7 @@ def run(arguments: list[str]) -> None:
     check_seeds("--seed", options.seed)
     if options.record is not None and options.seed and options.seed[0] != own:
         raise SettingsError(f"--seed: results are recorded with the run's own seed first: --seed {own} ...")
+    folder.check_trained()  # said before anything takes long
     from desp.runs.evaluate import evaluate_run
 
     with bar("predicting and scoring; on a CPU this may take minutes") as tell:
@@ -61,8 +63,8 @@ def run(arguments: list[str]) -> None:
         return
     used = (*options.seed, own)[0]
     title = f"{result['recipe']}, seed {result['seed']}" + (f", evaluated with seed {used}" if used != own else "")
-    show_rows(title, [row for row in rows if not is_compared(row)])
-    print(shown_protocol(result["protocol"]))
+    _show_scores(title, [row for row in rows if not is_compared(row)])
+    print(shown_protocol(result["protocol"], folder.load_task().compares_collections))
     if "reseeded" in result:
         print(_spread_words(result["reseeded"]))
     for name, value in result["details"].items():
@@ -81,29 +83,62 @@ def _spread_words(reseeded: dict[str, Any]) -> str:
     return f"score with the seeds {seeds}: {'; '.join(texts)}"
 
 
-def shown_protocol(protocol: dict[str, Any]) -> str:
-    """Name and counts of a protocol in words."""
-    counts = ", ".join(f"{name} {_plain(value)}" for name, value in protocol.items() if name != "name" and value)
+def shown_protocol(protocol: dict[str, Any], compares_collections: bool = True) -> str:
+    """Name and counts of a protocol in words, without counts that no score of the task depends on."""
+    unused = ["name", "validation_examples"]
+    unused += [] if compares_collections else ["sets_per_collection", "sets_per_collection_hungarian"]
+    counts = ", ".join(
+        f"{name} {_plain(value)}" for name, value in protocol.items() if name not in unused and value
+    )
     return f"protocol {protocol['name']}: {counts}"
 
 
+# Keys of rows by the headings of their columns.
+_NUMBERS = {"paper": "paper", "raw": "raw", "returned": "returned", "real data": "real_data"}
+
+
 def show_rows(title: str, rows: list[Row]) -> None:
-    """Print table rows: raw output beside the paper's number, returned sets in a column of their own."""
-    first = ("recipe", "metric", "better", "paper")
-    columns = (*first, "raw", "returned", "real data", "n", "training", "data")
-    shown = [_cells(row) for row in rows if not is_shown_twice(row)]
+    """Print table rows: raw output beside the paper's number, returned sets in a column of their own. Columns of
+    numbers that no row has are left out."""
+    rows = [row for row in rows if not is_shown_twice(row)]
+    numbers = _known_numbers(rows)
+    shown = [
+        (recipe_label(row), *_scores(row, numbers), str(row["n"]), trained_words(row) or "-", number(row["data"]))
+        for row in rows
+    ]
+    columns = ("recipe", "metric", "better", *numbers, "n", "training", "data")
     show_table(title, columns, shown, wrapped=("recipe", "metric", "training", "data"))
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    first = (recipe_label(row), metric_label(row), number(row["direction"]), number(row["paper"]))
-    numbers = (_with_interval(row, "raw"), _with_interval(row, "returned"), number(row["real_data"]))
-    return (*first, *numbers, str(row["n"]), trained_words(row) or "-", number(row["data"]))
+def _show_scores(title: str, rows: list[Row]) -> None:
+    """Print the rows of one run; training and data, which all have in common, below the table."""
+    rows = [row for row in rows if not is_shown_twice(row)]
+    numbers = _known_numbers(rows)
+    columns = ("metric", "better", *numbers)
+    show_table(title, columns, [_scores(row, numbers) for row in rows], wrapped=("metric",))
+    known = [{**row, "epochs": [epochs for epochs in row["epochs"] if epochs != UNKNOWN]} for row in rows[:1]]
+    for row in known:
+        if words := trained_words(row):
+            print(f"steps of training: {words}")
+        if row["data"] is not None:
+            print(f"data: {row['data']}")
 
 
-def _with_interval(row: Row, scoring: str) -> str:
-    half = row[f"{scoring}_ci95"]
-    return number(row[scoring]) + ("" if half is None else f" ± {half:.2g}")
+def _known_numbers(rows: list[Row]) -> list[str]:
+    """The headings of the columns of numbers that some row has; returned sets always have one."""
+    known = known_columns(_NUMBERS.values(), rows)
+    return [heading for heading, key in _NUMBERS.items() if key in known or key == "returned"]
+
+
+def _scores(row: Row, numbers: list[str]) -> tuple[str, ...]:
+    """The metric, which direction is better, and the numbers of these columns."""
+    texts = [_with_interval(row, _NUMBERS[heading]) for heading in numbers]
+    return metric_label(row), number(row["direction"]), *texts
+
+
+def _with_interval(row: Row, key: str) -> str:
+    half = row.get(f"{key}_ci95")
+    return number(row[key]) + ("" if half is None else f" ± {half:.2g}")
 
 
 def _plain(value: object) -> str:

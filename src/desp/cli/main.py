@@ -66,7 +66,7 @@ class _Interrupt:
         signal.signal(signal.SIGINT, _do_nothing)
         if self.received or _importing(frame):
             shown_again = b"\x1b[?25h" if os.isatty(2) else b""  # the cursor, which a progress bar may have hidden
-            os.write(2, b"" if self.received else shown_again + b"\ninterrupted\n")
+            os.write(2, shown_again + (b"" if self.received else b"\ninterrupted\n"))
             os._exit(130)
         self.received = True
         signal.signal(signal.SIGINT, self)

@@ -73,8 +73,8 @@ def run(arguments: list[str]) -> None:
     done = predict_file(folder, inputs, output, options.samples, options.seed, **_output_options(options))
     if done.samples > 1 and done.deterministic:
         print("note: this method predicts the same set for an input every time; --samples 1 is enough", file=told)
-    best = f"the best set of {done.samples} samples"
-    sets = best if options.best else f"{_counted(done.samples, 'set')} each"
+    best = options.best and done.samples > 1
+    sets = f"the best set of {done.samples} samples" if best else f"{_counted(done.samples, 'set')} each"
     print(f"{_counted(done.inputs, 'input')}, {sets}: {output}", file=told)
     if options.draw is not None:
         print(f"{_counted(done.inputs, 'picture')}: {options.draw}", file=told)

@@ -6,6 +6,9 @@ from dataclasses import dataclass, fields
 from desp.cli.common import number, parse, show_table
 from desp.recipes import Recipe, all_recipes, get_table
 
+# Columns that a narrow terminal has no place for, in this order.
+_LEAST_NEEDED = ("hardware", "system", "scored", "table", "task", "expected", "minutes")
+
 
 @dataclass(frozen=True)
 class _RecipesArguments:
@@ -14,7 +17,8 @@ class _RecipesArguments:
 
     Expected scores are means of our recorded results of the recipe's full length: on CelebA F1 on 10,000 faces, on
     CLEVR mean AP, for boxes on re-rendered images, for states on generated scenes. Minutes of training are
-    estimates for the named hardware when it does nothing else; some are upper bounds.
+    estimates for the named hardware when it does nothing else; some are upper bounds. A narrow terminal shows
+    fewer columns; --json has all.
     """
 
     json: bool = False
@@ -30,9 +34,8 @@ def run(arguments: list[str]) -> None:
         return
     facts = ("name", "table", "task", "system", "scored", "expected", "minutes", "hardware", "summary")
     columns = ("recipe", *facts[1:])
-    show_table(
-        "recipes", columns, [[number(item[name]) for name in facts] for item in recipes], wrapped=["summary"]
-    )
+    rows = [[number(item[name]) for name in facts] for item in recipes]
+    show_table("recipes", columns, rows, wrapped=["summary"], optional=_LEAST_NEEDED)
 
 
 def _facts(item: Recipe) -> dict[str, object]:

@@ -9,6 +9,7 @@ import tyro
 
 from desp.cli.common import parse
 from desp.cli.run_arguments import check_seeds, with_data_dir
+from desp.cli.under_way import RunsUnderWay
 from desp.errors import RunError, SettingsError
 from desp.paper.reproduce import Job, recipes_of
 from desp.recipes import get_recipe
@@ -88,12 +89,13 @@ def run(arguments: list[str]) -> None:
             )
     make_folder(options.runs)
     failed: list[Job] = []
+    with RunsUnderWay[Job](lambda item: f"{item.recipe} seed {item.seed}", len(left)) as shown:
 
-    def tell(job: Job, problem: str | None) -> None:
-        failed.extend([job] if problem else [])
-        print(f"{job.recipe} seed {job.seed}: {problem or 'recorded'}", flush=True)
+        def tell(job: Job, problem: str | None) -> None:
+            failed.extend([job] if problem else [])
+            shown.end(job, problem or "recorded")
 
-    run_side_by_side(left, options.jobs, tell)
+        run_side_by_side(left, options.jobs, tell, on_command=shown.begin)
     if failed:
         raise RunError(f"{len(failed)} of {len(left)} runs failed; see their logs. The same command goes on.")
     if conflicts:

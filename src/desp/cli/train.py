@@ -1,27 +1,25 @@
 """``desp train``"""
 
-import math
 import shlex
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import tyro
 
-from desp.cli.common import busy, parse
+from desp.cli.common import busy, parse, unknown_arguments
 from desp.cli.run_arguments import value_of, with_data_dir, with_steps_given
+from desp.cli.train_end import tell_troubles
+from desp.cli.train_mistakes import advice_on, named_recipe
 from desp.cli.train_seeds import SeveralSeeds, train_seeds
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.paths import resolved_path
-from desp.recipes import Recipe, all_recipes, get_recipe
+from desp.recipes import Recipe, all_recipes
 from desp.runs.folder import RunFolder, resume_command
 from desp.settings import EnergySettings, FilesSettings, MethodSettings, RunSettings, Variant
 from desp.settings.own_data import ANSWERS, own_data_method
-
-if TYPE_CHECKING:
-    from desp.training import TrainingOutcome
 
 V = TypeVar("V", bound=Variant)
 
@@ -95,7 +93,7 @@ def run(arguments: list[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_usage())
         return
-    recipe = get_recipe(arguments[0])
+    recipe = named_recipe(arguments)
     default = with_steps_given(_with_variants(recipe.build(), arguments[1:]), arguments[1:])
     options = _parse(recipe, arguments[1:], _TrainArguments(default))
     given = options.settings.recipe
@@ -220,7 +218,14 @@ def _variant(family: type[V], kind: str, flag: str) -> type[V]:
 
 def _parse(recipe: Recipe, arguments: list[str], default: _TrainArguments) -> _TrainArguments:
     about = recipe.build.__doc__
-    return parse(_TrainArguments, arguments, f"train {recipe.name}", EXAMPLES, default=default, about=about)
+    try:
+        return parse(_TrainArguments, arguments, f"train {recipe.name}", EXAMPLES, default=default, about=about)
+    except SystemExit as end:
+        unknown = unknown_arguments(_TrainArguments, arguments, default) if end.code else []
+        advice = advice_on(unknown, recipe, default.settings, arguments)
+        if advice is None:
+            raise
+        raise SettingsError(advice) from end
 
 
 def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
@@ -249,50 +254,10 @@ def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:
         return False
     # First of all: what follows may take long on a busy machine, and whoever stops it has a trained model.
     print(f"trained {outcome.steps} steps in {outcome.seconds:.0f} s: {path}", flush=True)
-    _tell_troubles(outcome)
+    tell_troubles(outcome, settings.training.keep)
     with busy("predicting examples for the report") if shows_progress else nullcontext():
         sample_run(folder)
     return True
-
-
-def _tell_troubles(outcome: "TrainingOutcome") -> None:
-    """Say what a user would want to know before trusting the result."""
-    if outcome.rollbacks:
-        print(
-            f"note: training diverged and rolled back ({outcome.rollbacks} x), halving the learning rate each "
-            "time; begin with a lower --training.learning-rate to avoid that"
-        )
-    if outcome.stop_reason is not None:
-        print(_ending(outcome))
-    elif outcome.score_step is not None and outcome.score_step < outcome.steps:
-        print(
-            f"note: validation was best at step {outcome.score_step} of {outcome.steps}; those weights are kept. "
-            "If it got worse after that, try a lower --training.learning-rate"
-        )
-
-
-def _ending(outcome: "TrainingOutcome") -> str:
-    """Whether training converged, and what more time may give."""
-    error = "" if outcome.score_standard_error is None else f" (standard error {outcome.score_standard_error:.2g})"
-    score = "" if outcome.score is None else f": validation score {outcome.score:.4g}{error}"
-    if outcome.stop_reason == "converged":
-        return f"converged{score}; more time would hardly help, more examples may"
-    if outcome.stop_reason == "overfitted":
-        return (
-            f"overfitted after step {outcome.score_step}, whose weights are kept{score}; more examples would "
-            "help, or a narrower network"
-        )
-    return f"not converged when time was over{score}{_more_time(outcome.recent_gain)}"
-
-
-def _more_time(gain: float | None) -> str:
-    """What the gain of the second half of the steps says about training longer."""
-    advice = ". More may help: --minutes N, in another folder"
-    if gain is None or not math.isfinite(gain):
-        return advice
-    if gain <= 0:
-        return "; the second half of the steps did not improve it"
-    return f"; the second half of the steps improved it by {gain:.2g}{advice}"
 
 
 def _answers_hint(path: Path) -> str | None:

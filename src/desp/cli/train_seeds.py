@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from desp.cli.run_arguments import check_seeds
+from desp.cli.under_way import RunsUnderWay
 from desp.errors import DespError, RunError, SettingsError, TrainingInterrupted
 from desp.paths import resolved_path
 from desp.runs.side_by_side import Threads, Work, run_side_by_side
@@ -100,26 +101,33 @@ def train_seeds(several: SeveralSeeds, run: Path | None) -> None:
     if used and "--resume" not in arguments:
         raise RunError(f"There are runs in {', '.join(used)} already. Add --resume, or choose another --run.")
     make_folder(prefix.parent)
-    failed: list[_Seed] = []
-
-    def tell(item: _Seed, problem: str | None) -> None:
-        failed.extend([item] if problem else [])
-        print(f"seed {item.seed}: {problem or f'trained: {item.folder}'}", flush=True)
-
     again = shlex.join(["desp", "train", recipe, *arguments, *({"--resume"} - set(arguments))])
     try:
+        failed = _train(several, work)
+    except KeyboardInterrupt as stop:
+        raise TrainingInterrupted(f"interrupted. To go on with all seeds: {again}") from stop
+    if failed:
+        raise RunError(f"{failed} of {len(work)} seeds failed. To go on: {again}")
+
+
+def _train(several: SeveralSeeds, work: list[_Seed]) -> int:
+    """Train with each seed, and say what begins and ends; how many failed."""
+    failed: list[_Seed] = []
+    with RunsUnderWay[_Seed](lambda item: f"seed {item.seed}", len(work), spinning=not work[0].alone) as shown:
+
+        def tell(item: _Seed, problem: str | None) -> None:
+            failed.extend([item] if problem else [])
+            shown.end(item, problem or f"trained: {item.folder}")
+
         if several.streams:
             from accelerate import PartialState
 
             PartialState(cpu=several.device == "cpu")  # one for all threads
             with output_by_thread():
-                run_side_by_side(work, len(seeds), tell, Threads(_run_here))
+                run_side_by_side(work, len(work), tell, Threads(_run_here), on_command=shown.begin)
         else:
-            run_side_by_side(work, several.jobs, tell)
-    except KeyboardInterrupt as stop:
-        raise TrainingInterrupted(f"interrupted. To go on with all seeds: {again}") from stop
-    if failed:
-        raise RunError(f"{len(failed)} of {len(work)} seeds failed. To go on: {again}")
+            run_side_by_side(work, several.jobs, tell, on_command=shown.begin)
+    return len(failed)
 
 
 def _run_here(command: list[str]) -> None:

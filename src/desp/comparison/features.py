@@ -51,7 +51,7 @@ def features_of(description: DataDescription, count: int, order: Sequence[int] |
         order: of the columns, if it is not the order of the data; columns of a category stay together.
     """
     order = list(range(count)) if order is None else list(order)
-    names = description.feature_columns or tuple(f"feature {number + 1}" for number in range(count))
+    names = description.feature_columns or tuple(f"column {number}" for number in range(count))
     units = description.feature_units or ("",) * count
     groups = {first: (number, end) for number, (first, end) in enumerate(description.categories)}
     found, place = [], 0

@@ -147,15 +147,15 @@ class _Reader:
         return None
 
     def add_box(self, image: BoxedImage, pixels: list[Any], name: str, where: str) -> None:
-        """Add a box, given as left, top, right, bottom in pixels."""
+        """Add a box, given as left, top, right, bottom in pixels; `where` ends with the box as it is written."""
         if not all(map(_number, pixels)):
-            self.skips.add("the box is not four finite numbers", f"{where}: {str(pixels)[:60]}")
+            self.skips.add("the box is not four finite numbers", where)
             return
         scales = (image.width, image.height, image.width, image.height)
         box = [value / scale for value, scale in zip(pixels, scales, strict=True)]
         left, top, right, bottom = (min(1.0, max(0.0, value)) for value in box)
         if left >= right or top >= bottom:
-            self.skips.add("the box lies outside of the image or has no area", f"{where}: {pixels}")
+            self.skips.add("the box lies outside of the image or has no area", where)
             return
         image.clipped += [left, top, right, bottom] != box
         image.boxes.append(((left, top, right, bottom), name))
@@ -184,10 +184,10 @@ def _read_coco(path: Path, images: Path) -> tuple[_Reader, tuple[str, ...]]:
     for number, record in enumerate(_records(content["images"])):
         key = _key(record.get("id"))
         size = record.get("width"), record.get("height")
-        if not reader.add_image(key, record.get("file_name"), size, f"image {number}"):
+        if not reader.add_image(key, record.get("file_name"), size, _name_of("image", record, number)):
             refused.add(key)
     for number, record in enumerate(_records(content["annotations"])):
-        where, key = f"annotation {number}", _key(record.get("image_id"))
+        where, key = _name_of("annotation", record, number), _key(record.get("image_id"))
         if key in reader.images:
             _add_coco_box(reader, reader.images[key], record, names, where)
         elif key not in refused:
@@ -222,6 +222,12 @@ def _records(value: Any) -> Iterator[dict[str, Any]]:
         yield item if isinstance(item, dict) else {}
 
 
+def _name_of(noun: str, record: dict[str, Any], position: int) -> str:
+    """What messages call a record: by its id, else by its place in the list, counted from 0."""
+    key = _key(record.get("id"))
+    return f"{noun} without id, at position {position} from 0" if key is None else f"{noun} {str(key)[:60]}"
+
+
 def _key(value: Any) -> Any:
     """An id as a dictionary key: a number as in COCO, or text as other tools write; else None."""
     return value if isinstance(value, int | str) else None
@@ -238,8 +244,9 @@ def _add_coco_box(
         reader.skips.add("the box is of a crowd", where)
         return
     box = record.get("bbox")
+    where = f"{where}: {str(box)[:60]}"
     if not isinstance(box, list) or len(box) != 4 or not all(map(_number, box)):
-        reader.skips.add("the box is not four finite numbers", f"{where}: {str(box)[:60]}")
+        reader.skips.add("the box is not four finite numbers", where)
         return
     left, top, width, height = box
     reader.add_box(image, [left, top, left + width, top + height], names.get(category, "object"), where)
@@ -262,8 +269,11 @@ def _read_voc(folder: Path, images: Path) -> tuple[_Reader, tuple[str, ...]]:
             reader.skips.add("the XML file cannot be used", f"{path.name} ({error})")
             continue
         if reader.add_image(record.image, record.image, record.size, path.name):
-            for number, (name, box) in enumerate(record.objects):
-                reader.add_box(reader.images[record.image], list(box), name, f"{path.name}, object {number}")
+            for number, (name, (left, top, right, bottom)) in enumerate(record.objects):
+                # Pixels are counted from 1 there, and the last one belongs to the box.
+                pixels, written = [left - 1, top - 1, right, bottom], [left, top, right, bottom]
+                where = f"{path.name}, object {number}: {written}"
+                reader.add_box(reader.images[record.image], pixels, name, where)
     found = {name for image in reader.images.values() for _, name in image.boxes}
     return reader, tuple(sorted(found))
 

@@ -151,7 +151,9 @@ def kind_of(value: Any, where: str) -> InputKind:
 
 def _require_kind(value: Any, kind: InputKind, where: str) -> None:
     if (kind == "image" or value != []) and kind_of(value, where) != kind:
-        raise DataError(f"{where}: expected an input of kind '{kind}', like the others, got {str(value)[:60]}.")
+        got = f"the text {value[:60]!r}" if isinstance(value, str) else str(value)[:60]
+        hint = " Write lists in JSON lines, without quotes." if got.startswith("the text '[") else ""
+        raise DataError(f"{where}: expected an input of kind '{kind}', like the others, got {got}.{hint}")
 
 
 def _read_vector(value: Any, shape: tuple[int, ...] | None, where: str) -> Tensor:

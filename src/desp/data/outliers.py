@@ -97,6 +97,13 @@ class Extremes:
         reach = torch.where(high > low, FAR_WIDTHS * (high - low), torch.inf)
         return low - reach, high + reach
 
+    def constant(self) -> dict[int, float]:
+        """The features of which all values are equal, with that value; none if there are no values."""
+        if not self.count:
+            return {}
+        low, high = self.lowest.largest(), self.highest.largest()
+        return {feature: float(high[feature]) for feature in (low == high).nonzero()[:, 0].tolist()}
+
     def winsorised_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
         """Mean and standard deviation of the winsorised sample: outliers and the outermost 0.5 % at each end are
         clamped to the ends of the rest, as long tails would dominate a standard deviation."""
@@ -166,6 +173,10 @@ class _Ends:
         owners = torch.cat([self.examples, examples.unsqueeze(1).expand(values.shape)])
         top = joined.topk(min(MAX_OUTLIERS + 1, len(joined)), dim=0)
         self.values, self.examples = top.values, owners.gather(0, top.indices)
+
+    def largest(self) -> Tensor:
+        """The largest value of each feature (D,), for sign -1 the smallest."""
+        return self.sign * self.values[0]
 
     def beyond(self, feature: int, fence: float) -> list[tuple[float, int]]:
         far = self.values[:, feature] > self.sign * fence

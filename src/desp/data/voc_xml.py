@@ -18,8 +18,8 @@ class VocRecord:
     Attributes:
         image: the name of its file.
         size: width and height; None where the file does not say.
-        objects: for each a class, and left, top, right, bottom in pixels, counted from 0; right and bottom are
-            exclusive.
+        objects: for each a class, and xmin, ymin, xmax, ymax as they are written: pixels are counted from 1, and
+            the last one belongs to the box.
     """
 
     image: str
@@ -60,8 +60,7 @@ def _read_object(item: Element, number: int) -> tuple[str, Pixels]:
     left, top, right, bottom = box
     if not name or left is None or top is None or right is None or bottom is None:
         raise UnusableXml(f"object {number} has no name, or no bndbox with xmin, ymin, xmax and ymax")
-    # Pixels are counted from 1 there, and the last one belongs to the box.
-    return name, (left - 1, top - 1, right, bottom)
+    return name, (left, top, right, bottom)
 
 
 def _number_at(element: Element, path: str) -> float | None:

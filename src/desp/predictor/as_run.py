@@ -1,7 +1,9 @@
 """The run folder that `SetPredictor.fit` writes for `desp` commands."""
 
 import io
+import logging
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -17,6 +19,7 @@ from desp.data.base import Batch, collate, dataset_items
 from desp.data.shape import DataShape
 from desp.errors import CheckpointError, RunError
 from desp.locks import LOCK
+from desp.predictor.data_fingerprint import DataFingerprint, difference
 from desp.predictor.saving import predictor_files
 from desp.settings import (
     InMemorySettings,
@@ -36,7 +39,12 @@ from desp.training import TrainingCallback, TrainingOutcome
 if TYPE_CHECKING:
     from desp.predictor.predictor import SetPredictor
 
+logger = logging.getLogger(__name__)
+
 SETTINGS = "settings.json"
+TRAINING_DATA = "training_data"
+"""The entry of ``settings.json`` with the fingerprint of the data, which older folders do not have."""
+CHECKPOINTS = "checkpoints/step-*.safetensors"
 ANOTHER_FOLDER = "Choose another folder."
 SHOWN = 5
 """Number of training examples that are saved to be shown, where there are no held-out ones."""
@@ -67,18 +75,22 @@ def begin_run(
         resume: continue the run, maybe with another length.
 
     Raises:
-        RunError: the folder holds something other than a run of `fit`.
+        RunError: the folder holds something other than a run of `fit`; or the run to be resumed is not there, or
+            was begun with other data.
         CheckpointError: the run to be resumed was begun with another method, representation or seed.
     """
     _check_own(folder)
     write = partial(_write_settings, predictor, folder, training, seed, dataset, held_out)
-    if not any(folder.glob("checkpoints/step-*.safetensors")):
+    saved = any(folder.glob(CHECKPOINTS))
+    if resume:
+        _check_begun(folder)
+        _check_same(predictor, folder, seed, dataset)
+    if not saved:
+        if resume:
+            logger.warning("%s was stopped before its first checkpoint: training begins anew", folder)
         write()
         return None
-    if not resume:  # training refuses it
-        return None
-    _check_same(predictor, folder, seed)
-    return _Resumed(write)
+    return _Resumed(write) if resume else None  # else training refuses it
 
 
 class _Resumed(TrainingCallback):
@@ -115,7 +127,10 @@ def _write_settings(
     arrays = _arrays(shown, shape)
     kept = task.in_run_folder(folder).path
     files: dict[Path, Write] = {Path(kept) / f"{name}.npy": _as_file(array) for name, array in arrays.items()}
-    files[folder / SETTINGS] = with_content(json_bytes(saved_run(settings, seed, None)))
+    saved = saved_run(settings, seed, None)
+    if (fingerprint := DataFingerprint.of(dataset, shape.features)) is not None:
+        saved[TRAINING_DATA] = asdict(fingerprint)
+    files[folder / SETTINGS] = with_content(json_bytes(saved))
     write_together(files)
 
 
@@ -138,13 +153,28 @@ def _check_own(folder: Path) -> None:
         )
 
 
-def _check_same(predictor: "SetPredictor", folder: Path, seed: int) -> None:
-    """Check that a run was begun with this predictor's settings and this seed."""
+def _check_begun(folder: Path) -> None:
+    """Check that there is a run to resume. One that was killed before its first checkpoint has settings alone."""
+    if not (folder / SETTINGS).exists():
+        raise RunError(
+            f"{folder} holds no run to resume: {SETTINGS} is missing. Pass the folder of an earlier fit, or leave "
+            "out resume=True to begin a run."
+        )
+    if (folder / "model").is_dir() and not any(folder.glob(CHECKPOINTS)):
+        raise RunError(f"{folder} has lost its checkpoints, so it cannot be resumed. {ANOTHER_FOLDER}")
+
+
+def _check_same(
+    predictor: "SetPredictor", folder: Path, seed: int, dataset: "Dataset[Any] | Sequence[Any]"
+) -> None:
+    """Check that a run was begun with this predictor's settings, this seed and these data."""
     path = folder / SETTINGS
     try:
         values = read_object(path, ANOTHER_FOLDER)
         saved = from_json(RunSettings, migrate_run(values["settings"]))
         then = _what_stays(saved.method, saved.representation, int(values["seed"]))
+        known = values.get(TRAINING_DATA)
+        data = None if known is None else DataFingerprint.from_json(known)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{path} cannot be used ({error}). {ANOTHER_FOLDER}") from error
     different = differences(then, _what_stays(predictor.method_settings, predictor.representation, seed))
@@ -152,6 +182,10 @@ def _check_same(predictor: "SetPredictor", folder: Path, seed: int) -> None:
         raise CheckpointError(
             f"{folder} was begun with other settings ({'; '.join(different)}). Resume with the same method, "
             "representation and seed, or choose another folder."
+        )
+    if others := difference(data, dataset, predictor.shape.features):
+        raise RunError(
+            f"{folder} was begun with other data ({others}). Resume with the same data, or choose another folder."
         )
 
 

@@ -217,6 +217,12 @@ class DatasetSummary:
         # Inputs that are numbers are taken as vectors of one.
         return torch.stack([torch.atleast_1d(mean), torch.atleast_1d(deviation)]).to(torch.get_default_dtype())
 
+    def constant_inputs(self) -> dict[int, float]:
+        """The columns of inputs, or of their elements, that never change, with their values; none of images."""
+        columns = 0 if self.inputs is None else self.inputs.sample.shape[1] - (self.kind == "set")  # no presence
+        found = {} if self.inputs is None else self.inputs.constant()
+        return {column: value for column, value in found.items() if column < columns}
+
     def findings(self, name_of: Callable[[int], str] = "example {}".format) -> list[str]:
         """Probable mistakes, a sentence or two each; `name_of` names an example by its number."""
         found = (

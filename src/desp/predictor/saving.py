@@ -240,6 +240,8 @@ def _read_config(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8"))["desp"])
     except FileNotFoundError as error:
-        raise CheckpointError(f"{path.parent} holds no predictor: {path.name} is missing.") from error
+        model = path.parent / "model"  # a run folder's
+        hint = f" Did you mean {model}?" if (model / path.name).is_file() else ""
+        raise CheckpointError(f"{path.parent} holds no predictor: {path.name} is missing.{hint}") from error
     except (KeyError, TypeError, ValueError) as error:  # ValueError: neither text nor JSON
         raise CheckpointError(f"{path} is damaged or not a predictor's: {error!r}. Save it again.") from error

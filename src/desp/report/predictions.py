@@ -1,16 +1,21 @@
 """Pictures of what `desp predict` predicted: one PNG for each input."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from desp.report.figures.boxes import BoxPanel, box_picture
 from desp.report.figures.grid import prediction_grid
+from desp.report.figures.own_sets import input_texts
 from desp.report.figures.points import Axes2D, as_points
 from desp.report.numbers import is_number, short_number
 from desp.storage import write_bytes
 
 if TYPE_CHECKING:
     from desp.runs.shown import PlottedInput
+
+# Characters of a line beside a picture.
+_LONGEST = 32
 
 
 def draw_prediction(folder: Path, drawn: "PlottedInput", axes: dict[str, Any]) -> Path:
@@ -47,8 +52,33 @@ def _title(number: int, of: int, energy: float | None) -> str:
     return ": ".join(parts + ([f"E = {short_number(energy)}"] if is_number(energy) else []))
 
 
+def input_label(written: Any, names: Sequence[str]) -> str:
+    """An input in few words: its numbers with their names, or how many there are.
+
+    Args:
+        written: the input as it was written.
+        names: of its numbers, where they have any.
+    """
+    if lines := input_texts(written, names):
+        return "\n".join(_shortened(line) for line in lines)
+    if isinstance(written, list):
+        return " by ".join(map(str, _lengths(written))) + " numbers"
+    return _shortened(short_number(written) if isinstance(written, float) else str(written))
+
+
+def _lengths(values: Any) -> list[int]:
+    if not isinstance(values, list):
+        return []
+    return [len(values), *(_lengths(values[0]) if values else [])]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
 def _points(drawn: "PlottedInput", axes: dict[str, Any]) -> bytes:
     pairs = zip(drawn.sets, drawn.energies, strict=True)
     samples = [{"set": elements, "energy": energy} for elements, energy in pairs]
-    example = {"label": str(drawn.label), "truth": [], "samples": samples}
+    label = input_label(drawn.written, axes.get("input_names") or ())
+    example = {"label": label, "truth": [], "samples": samples}
     return prediction_grid({"axes": axes, "examples": [example]}, "png")

@@ -1,6 +1,6 @@
 """Tables and frames of pictures of the page, as HTML. Every text from a file goes through `escape`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
@@ -54,7 +54,7 @@ def rows_table(rows: list[dict[str, Any]]) -> str:
     rows = [{**row, "seeds": seed_count(row)} for row in rows]
     others = (str(key) for row in rows for key in row if key != "unit")  # values are unscaled: it would mislead
     names = list(dict.fromkeys([*_COLUMNS, *others]))
-    names = [name for name in names if any(row.get(name) is not None for row in rows)]
+    names = known_columns(names, rows)
     head = "".join(f'<th scope="col"{_numeric(rows, name)}>{escape(_title(name))}</th>' for name in names)
     body = "".join(
         "<tr>"
@@ -63,6 +63,11 @@ def rows_table(rows: list[dict[str, Any]]) -> str:
         for row in rows
     )
     return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def known_columns(names: Iterable[str], rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The columns in which a row has a value."""
+    return [name for name in names if any(row.get(name) is not None for row in rows)]
 
 
 def _title(name: str) -> str:

@@ -15,7 +15,7 @@ from desp.recipes import get_recipe
 from desp.results import Row, data_slug, rows_of
 from desp.runs.folder import LoadedRun, RunFolder, recipe_differences
 from desp.runs.judge import Comparison, compare, verdict_of
-from desp.runs.log import read_log, training_words, validations
+from desp.runs.log import earlier_kept, read_log, training_words, validations
 from desp.runs.provenance import provenance
 from desp.runs.shown import chosen_cases, drawing_axes, paths_of, rounded, shown_values
 from desp.sets import SetBatch
@@ -136,9 +136,14 @@ def _training_facts(folder: RunFolder, run: LoadedRun) -> dict[str, Any]:
 
 
 def _training_words(folder: RunFolder, run: LoadedRun) -> str:
-    ended = (folder.read_summary() or {}).get("stop_reason")
-    higher = run.settings.training.validation_mode == "max"
-    return training_words(validations(read_log(folder.log_file)), ended, higher_is_better=higher)
+    summary, training = folder.read_summary() or {}, run.settings.training
+    worse_after = earlier_kept(training.keep, summary.get("kept_step"), summary.get("steps"))
+    return training_words(
+        validations(read_log(folder.log_file)),
+        summary.get("stop_reason"),
+        worse_after=worse_after,
+        higher_is_better=training.validation_mode == "max",
+    )
 
 
 def _judged(

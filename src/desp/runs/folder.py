@@ -31,6 +31,7 @@ WRITTEN_BY = {
     "samples.json": "desp report RUN",
     "ablation.json": "desp ablate RUN",
     "tuning.json": "desp tune RUN",
+    "report.html": "desp report RUN",
 }
 
 
@@ -68,6 +69,7 @@ class RunFolder:
         self.samples_file = path / "samples.json"
         self.ablation_file = path / "ablation.json"
         self.tuning_file = path / "tuning.json"
+        self.report_file = path / "report.html"
         self.model = path / "model"
 
     @contextmanager
@@ -197,8 +199,9 @@ class RunFolder:
 
     @property
     def measurements(self) -> tuple[Path, ...]:
-        """Files that hold what was measured with the present weights and sampler."""
-        return self.evaluation_file, self.samples_file, self.ablation_file, self.tuning_file
+        """Files that hold or show what was measured with the present weights and sampler, in the order in which
+        they can be made anew."""
+        return self.tuning_file, self.evaluation_file, self.ablation_file, self.samples_file, self.report_file
 
     def load_settings(self) -> tuple[RunSettings, int]:
         """The settings and the seed.
@@ -237,6 +240,18 @@ class RunFolder:
                 "again."
             )
 
+    def check_trained(self) -> None:
+        """Check that there is a trained model, without reading it.
+
+        Raises:
+            RunError: not a run, or training has not ended yet.
+        """
+        settings, _ = self.load_settings()
+        if not self.model.is_dir():
+            raise RunError(
+                f"{self.path} has no trained model yet. Finish it: {resume_command(settings.recipe, self.path)}"
+            )
+
     def load_predictor(self) -> "SetPredictor":
         """The trained predictor.
 
@@ -245,11 +260,8 @@ class RunFolder:
         """
         from desp.predictor import SetPredictor
 
+        self.check_trained()
         settings, _ = self.load_settings()
-        if not self.model.is_dir():
-            raise RunError(
-                f"{self.path} has no trained model yet. Finish it: {resume_command(settings.recipe, self.path)}"
-            )
         try:  # wherever it was trained, it predicts on what this machine has
             return SetPredictor.from_pretrained(self.model, matmul_precision=settings.matmul_precision)
         except CheckpointError as error:
@@ -290,11 +302,20 @@ class RunFolder:
         """
         values = self.read(self.settings_file)
         if values is None:
-            raise RunError(
-                f"{self.path} is no run folder: settings.json is missing. `desp train RECIPE --run DIR` makes one."
-            )
+            raise RunError(f"{self.path} is no run folder: settings.json is missing. {self._hint()}")
         # Older versions wrote the checksum as `data`.
         return {"data_fingerprint" if name == "data" else name: value for name, value in values.items()}
+
+    def _hint(self) -> str:
+        """What to do about a folder that holds no run."""
+        if not (self.path / "config.json").is_file():
+            return "`desp train RECIPE --run DIR` makes one."
+        run = self.path.parent
+        if self.path.name == self.model.name and (run / self.settings_file.name).is_file():
+            return f"It is a saved predictor. Did you mean its run folder, {run}?"
+        return (
+            "It is a saved predictor: load it in Python with SetPredictor.from_pretrained, or pass a run folder."
+        )
 
 
 def resume_command(recipe: str, path: Path) -> str:

@@ -11,6 +11,8 @@ from desp.older_results import migrate_log_line
 
 # Without standard errors, validations differ if one is lower by this fraction.
 NOTABLE = 0.01
+# The last line of a log is within so many bytes.
+TAIL = 8192
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -45,6 +47,18 @@ def _broken_line(path: Path, number: int, reason: str) -> str:
     return f"{path}, line {number} is damaged: {reason}. Delete that line, or train again from a checkpoint."
 
 
+def last_step(path: Path) -> int | None:
+    """The step of the last whole line of a log that may be being written; None where it has none yet."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - TAIL))
+            *lines, _ = file.read().split(b"\n")
+        step = json.loads(lines[-1])["step"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return step if isinstance(step, int) else None
+
+
 def by_step(lines: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     """Lines sorted by step; where a step was run twice, as after going back to a checkpoint, the later line."""
     latest = {line["step"]: line for line in lines}
@@ -64,8 +78,29 @@ _ENDED = {
 }
 
 
+def earlier_kept(keep: str, kept_step: int | None, steps: int | None) -> int | None:
+    """The step of the kept weights, where they are kept because the last ones are clearly worse; else None.
+
+    Args:
+        keep: `training.keep`; `best` keeps earlier weights also for a difference within the noise.
+        kept_step: of the kept weights.
+        steps: of the run.
+    """
+    known = kept_step is not None and steps is not None
+    return kept_step if keep == "last" and known and kept_step < steps else None  # type: ignore[operator]
+
+
+def worse_words(step: int, score: str = "") -> str:
+    """That the last weights are clearly worse than those of `step`, whose `score` may be told."""
+    return f"validation got worse after step {step:,}, whose weights are kept{score}; more time would not help"
+
+
 def training_words(
-    lines: Sequence[dict[str, Any]], ended: str | None = None, *, higher_is_better: bool = False
+    lines: Sequence[dict[str, Any]],
+    ended: str | None = None,
+    *,
+    worse_after: int | None = None,
+    higher_is_better: bool = False,
 ) -> str:
     """How validation went in the end, as a part of a sentence; nothing where it cannot be told.
 
@@ -75,8 +110,11 @@ def training_words(
     Args:
         lines: from `validations`.
         ended: why training ended, as the summary of a run has it; None where its length was given.
+        worse_after: from `earlier_kept`.
         higher_is_better: the direction of the score.
     """
+    if ended == "out of time" and worse_after is not None:
+        return worse_words(worse_after)
     if ended in _ENDED:
         return _ENDED[ended]
     known = [line for line in lines if isinstance(line["validation_score"], int | float)]

@@ -1,6 +1,7 @@
 """Predict for the inputs of a file, or for an image."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,9 +22,6 @@ from desp.runs.shown import PlottedInput, drawing_axes, drawn_image
 from desp.settings import default_samples
 from desp.storage import without_nonfinite, write_text
 from desp.tasks import Task
-
-# Characters of an input beside its picture.
-LABEL = 24
 
 
 @dataclass(frozen=True)
@@ -168,11 +166,22 @@ def _read_rows(run: LoadedRun, path: Path) -> list[_Input]:
         if isinstance(value, dict):
             raise DataError(
                 f"{where}: inputs of this run have no names of columns, so they cannot be found in these: "
-                f"{', '.join(value) or 'none'}. Write a column '{INPUT}', or JSON lines."
+                f"{', '.join(value) or 'none'}. {_how_to_write_inputs(run)}"
             )
         x = run.task.read_input(value, where, folder_of(path), shape)
         found.append(_Input(written, written, x, where, without_nonfinite(record.get(id_column))))
     return found
+
+
+def _how_to_write_inputs(run: LoadedRun) -> str:
+    """How to write inputs that have no names; a cell of a CSV file holds a number or text, but no list."""
+    shape = run.predictor.shape
+    if shape.input_kind == "set":
+        return f'Write JSON lines, one {{"{INPUT}": [[...], ...]}} a line.'
+    numbers = math.prod(shape.input_shape)
+    if shape.input_kind == "vector" and numbers > 1 and type(run.task).read_input is Task.read_input:
+        return f'Write JSON lines, one {{"{INPUT}": [...]}} a line, with a list of {numbers} numbers.'
+    return f"Write a column '{INPUT}', or JSON lines."
 
 
 def _read_arrays(run: LoadedRun, path: Path) -> list[_Input]:
@@ -224,9 +233,7 @@ def _draw_all(run: LoadedRun, predicted: list[PredictedInput], draw: PlotPredict
         # Boxes whose unit is not known have no place in the image.
         image = None if item.image is None or "extent" not in axes else drawn_image(item.image)
         sets = [elements[:, columns].tolist() for elements in item.sets]
-        draw(
-            PlottedInput(name, str(item.given.written)[:LABEL], image, sets, item.energies, item.confidence), axes
-        )
+        draw(PlottedInput(name, item.given.written, image, sets, item.energies, item.confidence), axes)
 
 
 def _line(item: PredictedInput, *, best: bool) -> dict[str, Any]:

@@ -239,7 +239,7 @@ class PlottedInput:
 
     Attributes:
         name: of the picture, without its ending.
-        label: the input in few words.
+        written: the input as it was written.
         image: (height, width, 3) bytes, where inputs are images.
         sets: with their columns in the order in which they are drawn.
         energies: of the sets; None where there are none.
@@ -247,7 +247,7 @@ class PlottedInput:
     """
 
     name: str
-    label: str
+    written: Any
     image: Bytes | None
     sets: list[list[list[float]]]
     energies: list[float | None]

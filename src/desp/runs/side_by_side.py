@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from desp.runs.thread_output import output_of_this_thread
 
@@ -37,9 +37,10 @@ class Work(ABC):
     def commands(self) -> Iterable[list[str]]:
         """The commands that are left to do."""
 
-    def carry_out(self, workers: "Workers") -> str | None:
-        """Do what is left; returns what went wrong, or None."""
+    def carry_out(self, workers: "Workers", on_command: Callable[[Self, list[str]], None]) -> str | None:
+        """Do what is left, and tell of each command before; returns what went wrong, or None."""
         for command in self.commands():
+            on_command(self, command)
             status = workers.call(command, self.log)
             if status != 0:
                 ended = f"`desp {shlex.join(command)}` ended with status {status}"
@@ -50,11 +51,17 @@ class Work(ABC):
 W = TypeVar("W", bound=Work)
 
 
+def _say_nothing(work: Work, command: list[str]) -> None:
+    """Nobody wants to know what begins."""
+
+
 def run_side_by_side(
     jobs: Sequence[W],
     at_once: int,
     on_done: Callable[[W, str | None], None],
     workers: "Workers | None" = None,
+    *,
+    on_command: Callable[[W, list[str]], None] = _say_nothing,
 ) -> None:
     """Carry out all jobs; on Ctrl-C or SIGTERM those under way save themselves and end.
 
@@ -63,10 +70,11 @@ def run_side_by_side(
         at_once: how many at the same time.
         on_done: called with every job that ended, and what went wrong or None.
         workers: what runs commands; by default each is a process of its own.
+        on_command: called with a job and each of its commands before that begins, in the thread that waits for it.
     """
     workers = workers or Processes()
     with _interrupted_by_sigterm(), ThreadPoolExecutor(max_workers=at_once) as pool:
-        futures = {pool.submit(job.carry_out, workers): job for job in jobs}
+        futures = {pool.submit(job.carry_out, workers, on_command): job for job in jobs}
         try:
             for future in as_completed(futures):
                 error = future.exception()

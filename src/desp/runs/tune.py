@@ -3,9 +3,13 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from desp.comparison.scoring import mean_and_error
 from desp.errors import SettingsError
 from desp.predictor import SetPredictor
 from desp.predictor.saving import predictor_files
@@ -30,10 +34,13 @@ Candidates = Callable[[Any], Iterable[SamplerSettings]]
 def tune_run(
     folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] | None = None, protocol: str = "full"
 ) -> dict[str, Any]:
-    """Try samplers on validation data, one setting after the other; the best is used from now on.
+    """Try samplers on validation data, one setting after the other; the best is used from now on, if it is clearly
+    better.
 
     Candidates start from the sampler that the run was begun with (`before`), also where another was chosen since.
-    The measure is the task's own, `Task.validation_score`.
+    The measure is the task's own, `Task.validation_score`. Where it is a mean over examples, the best one is used
+    only if it is better than `before` by more than the standard error of the difference, paired by examples
+    (`gain`, `gain_se`); else the run keeps `before`.
 
     Args:
         folder: a finished run.
@@ -53,13 +60,9 @@ def tune_run(
 def _tune(
     folder: RunFolder, on_candidate: Callable[[dict[str, Any]], None] | None, protocol: str
 ) -> dict[str, Any]:
-    settings, seed = folder.load_settings()
-    before = settings.method.prediction_sampler
-    if before is None or type(before) not in _CHANGES:
-        raise SettingsError(
-            f"The method '{settings.method.kind}' has no sampler that can be tuned (langevin, edm or labels)."
-        )
+    before = tunable_sampler(folder)
     run = folder.open()
+    settings, seed = run.settings, run.seed
     task, predictor = run.task, run.predictor
     counts = task.protocol(protocol)
     examples = task.validation_batch(seed, counts.calibration_examples)
@@ -69,12 +72,14 @@ def _tune(
             "given none (pass validation_data=(inputs, sets))."
         )
     tried: dict[SamplerSettings, dict[str, Any]] = {}
+    each: dict[SamplerSettings, Tensor] = {}
 
     def score(sampler: SamplerSettings) -> float:
         if sampler not in tried:
             began = synchronized_clock(predictor.device)
             setup = EvaluationSetup(predictor, seed, CALIBRATION_SAMPLES, counts, sampler)
-            value = task.validation_score(setup, examples)
+            keep = partial(each.__setitem__, sampler)
+            value = task.validation_score(replace(setup, keep_each=keep), examples)
             seconds = synchronized_clock(predictor.device) - began
             tried[sampler] = {"sampler": to_json(sampler), "score": value, "seconds": round(seconds, 3)}
             if on_candidate:
@@ -87,6 +92,9 @@ def _tune(
     for change in _CHANGES[type(best)]:
         candidates = [item for item in change(best) if is_allowed(settings.method, item)]
         best = min([best, *candidates], key=score)
+    gain = _gain(each.get(before), each.get(best)) if best != before and math.isfinite(score(before)) else {}
+    if gain and not _is_clear(gain):
+        best = before
     tuning = {
         "recipe": settings.recipe,
         "seed": seed,
@@ -94,11 +102,44 @@ def _tune(
         "before": to_json(before),
         "protocol": protocol,
         "examples": len(examples.x),
+        **gain,
         "candidates": [without_nonfinite(candidate) for candidate in tried.values()],
         **provenance(predictor.device),
     }
     _use(folder, predictor, best, {folder.tuning_file: with_content(json_bytes(tuning))})
     return tuning
+
+
+def tunable_sampler(folder: RunFolder) -> SamplerSettings:
+    """The sampler that a finished run was begun with; reads neither model nor data.
+
+    Raises:
+        SettingsError: the method has none that can be tuned.
+        RunError: not a run, or training has not ended yet.
+    """
+    settings, _ = folder.load_settings()
+    sampler = settings.method.prediction_sampler
+    if sampler is None or type(sampler) not in _CHANGES:
+        raise SettingsError(
+            f"The method '{settings.method.kind}' has no sampler that can be tuned (langevin, edm or labels)."
+        )
+    folder.check_trained()
+    return sampler
+
+
+def _gain(before: Tensor | None, best: Tensor | None) -> dict[str, float | None]:
+    """How much lower the scores of the best sampler are on the same examples, and the standard error of that; it
+    is unknown with a single example. Empty without scores of examples."""
+    if before is None or best is None:
+        return {}
+    if len(before) < 2:
+        return {"gain": float((before - best).mean()), "gain_se": None}
+    return dict(mean_and_error("gain", before - best))
+
+
+def _is_clear(gain: dict[str, float | None]) -> bool:
+    mean, error = gain["gain"], gain["gain_se"]
+    return mean is not None and error is not None and mean > error
 
 
 def reset_run(folder: RunFolder) -> SamplerSettings:
@@ -117,9 +158,11 @@ def reset_run(folder: RunFolder) -> SamplerSettings:
 
 
 def _use(folder: RunFolder, predictor: SetPredictor, sampler: SamplerSettings, more: Mapping[Path, Write]) -> None:
-    """Save the predictor with another sampler, and `more` with it; what was measured with the one before goes."""
-    predictor.method_settings = predictor.method_settings.with_part("sampler", sampler)
-    write_together({**predictor_files(predictor, folder.model), **more}, folder.measurements)
+    """Save the predictor with a sampler, and `more` with it; what was measured with another one goes."""
+    present, chosen = predictor.method_settings, predictor.method_settings.with_part("sampler", sampler)
+    predictor.method_settings = chosen
+    outdated = (folder.tuning_file,) if chosen == present else folder.measurements
+    write_together({**predictor_files(predictor, folder.model), **more}, outdated)
 
 
 def is_allowed(method: MethodSettings, sampler: SamplerSettings) -> bool:

@@ -41,7 +41,7 @@ class SamplerSettings(Variant):
     @property
     def follows_distribution(self) -> bool:
         """Whether sets are drawn about as often as they are probable under the model; else probable ones are
-        preferred."""
+        preferred. It says nothing where `deterministic`."""
         return True
 
     @property

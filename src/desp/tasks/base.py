@@ -33,7 +33,7 @@ DRAWN = 1000
 
 def default_axes(features: int, known: Sequence[str] = ()) -> dict[str, Any]:
     """How to draw sets where nothing is known but the number of features, and maybe their names."""
-    names = list(known) or [f"feature {number + 1}" for number in range(features)]
+    names = list(known) or [f"column {number}" for number in range(features)]
     return {"names": names, "closed": False, "row_first": False}
 
 
@@ -223,7 +223,7 @@ class Task(ABC):
                 `samples`, which must be at least 2.
             examples: from `validation_batch`.
         """
-        return float(energy_scores_from_distances(setup.distances(examples, setup.samples)).mean())
+        return setup.mean_score(energy_scores_from_distances(setup.distances(examples, setup.samples)))
 
     def validation(self, seed: int) -> Callable[[SetPredictor], float] | None:
         """The score by which the best weights are kept, on the number of examples of the protocol `full`.

@@ -8,10 +8,13 @@ from torch import Tensor
 
 from desp.data.files import DataFile
 from desp.nn import check_channels_first
+from desp.predictor.dataset_summary import DatasetSummary
 from desp.settings import Columns, FilesSettings
 from desp.tasks.files import FilesTask
 
 SETS_AT_ONCE = 1000
+NAMED = 5
+"""More constant columns of inputs than this are counted, and the first of them named."""
 
 
 def inspect_file(settings: FilesSettings, seed: int = 0) -> dict[str, Any]:
@@ -54,6 +57,7 @@ def inspect_file(settings: FilesSettings, seed: int = 0) -> dict[str, Any]:
             *task.split_findings(),
             *_unnamed_categories(one_hot_columns(elements), shape.description.categories),
             *_constant_features(low, high, names),
+            *_constant_inputs(summary, task, shape.description.input_columns),
         ],
     }
 
@@ -120,3 +124,16 @@ def _constant_features(low: Tensor, high: Tensor, names: Sequence[str]) -> list[
         f"Column {column}{name} is {float(low[column]):g} in all elements."
         for column, name in zip(same, called, strict=True)
     ]
+
+
+def _constant_inputs(summary: DatasetSummary, task: FilesTask, names: Sequence[str]) -> list[str]:
+    """What is the same in all inputs. That whole examples are equal is among the findings of the summary."""
+    if task.distinct_inputs == 1:
+        equal = f"All {len(task.whole.examples)} inputs are equal, so they tell nothing about the sets."
+        return [] if summary.all_equal else [equal]
+    same, of = summary.constant_inputs(), "input elements" if summary.kind == "set" else "the input"
+    if len(same) > NAMED:
+        first = ", ".join(map(str, list(same)[:NAMED]))
+        return [f"{len(same)} columns of {of} are the same in all examples: {first}, ..."]
+    called = {column: f" ({names[column]})" if column < len(names) else "" for column in same}
+    return [f"Column {column}{called[column]} of {of} is {same[column]:g} in all examples." for column in same]

@@ -133,7 +133,7 @@ class SetMnistTask(Task):
         x = examples.x.to(setup.predictor.device)
         _, raw = setup.sample([x], 1, "validation chains")
         distance = VALIDATION_DISTANCES[self.settings.validation_distance]
-        return float(distance_each(distance, with_presence(setup.predictor, raw), x).double().mean())
+        return setup.mean_score(distance_each(distance, with_presence(setup.predictor, raw), x).double())
 
     def evaluate(self, setup: EvaluationSetup) -> Evaluation:
         """Distances and size errors; the protocol `full` scores the first 1,000 test digits, and all of them.

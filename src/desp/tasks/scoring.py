@@ -128,6 +128,7 @@ class EvaluationSetup:
         distance: set distance for collections of true and predicted sets, where the task compares these.
         progress: called with the part that is scored now, the number of parts done, and of all parts.
         keep: called with the predictions that `score_examples` scores, for later comparisons.
+        keep_each: called with the score of each example, where `Task.validation_score` is their mean.
     """
 
     predictor: SetPredictor
@@ -138,11 +139,18 @@ class EvaluationSetup:
     distance: Distance = "chamfer"
     progress: Callable[[str, int, int], None] | None = None
     keep: Callable[[Predicted], None] | None = None
+    keep_each: Callable[[Tensor], None] | None = None
 
     def tell(self, what: str, done: int, of: int) -> None:
         """Report progress: the part that begins, the number of parts done, and of all parts."""
         if self.progress:
             self.progress(what, done, of)
+
+    def mean_score(self, each: Tensor) -> float:
+        """The mean of the scores (T,) of T examples, which are kept if that is asked for."""
+        if self.keep_each:
+            self.keep_each(each)
+        return float(each.mean())
 
     def independent_samples(self, wanted: int) -> int:
         """How many of `wanted` predictions for one input can differ: 1 where sampling is deterministic."""

@@ -97,7 +97,7 @@ class Trainer:
         resumed = self._begin(resume)
         try:
             with deferred_signals() as asked_to_stop:
-                self.callback.on_start(self.state.step, self.schedule.end(self.state))
+                self._announce()
                 if resumed:
                     self._catch_up(asked_to_stop)
                 stopped_early = self.schedule.out_of_patience(self.state)
@@ -133,6 +133,18 @@ class Trainer:
             self.store.sweep()
             rewind_log(self.log, self.state.step, self.state.validated_step)
         return saved is not None
+
+    def _announce(self) -> None:
+        """Tell how many steps there are, and of a resumed run that has more already, that it ends with these."""
+        step, end = self.state.step, self.schedule.end(self.state)
+        longer = end is not None and step > end
+        if longer and self.log:
+            logger.warning(
+                "The run has %d steps already, more than the %d that are asked for: no more are done, and none "
+                "undone. To train %d steps, take another folder.",
+                *(step, end, end),
+            )
+        self.callback.on_start(step, step if longer else end)
 
     def _catch_up(self, asked_to_stop: Callable[[], bool]) -> None:
         """Do the validation that was to follow what was saved, if it was interrupted."""

@@ -9,6 +9,7 @@ import numpy as np
 from desp.errors import RunError
 from desp.report.figures.boxes import Image, box_window, class_legend, classes_of, draw_boxes, draw_image, image_of
 from desp.report.figures.legend import draw_colour_bar
+from desp.report.figures.panels import number_axis
 from desp.report.figures.points import Axes2D, Points, as_points, by_angle, outside, window
 from desp.report.figures.style import (
     COLOUR_MAP,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 # Most columns of true and of predicted sets.
 _MOST_TRUTH, _MOST_PREDICTIONS = 3, 6
 _GAP = 0.28  # between groups of columns, as a share of a panel
+_NUMBERS = 0.5  # inches for the numbers beside the first column
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def prediction_grid(samples: dict[str, Any], image_format: ImageFormat = "svg") 
     heads = [("truth", TRUTH, slice(0, left)), ("predictions", PREDICTION, slice(left + gap, left + gap + right))]
     heads = [head for head in heads if head[2].start < head[2].stop]
     widths = [1.0] * left + [_GAP] * gap + [1.0] * right
-    return _draw(rows, widths, Axes2D.from_samples(samples), 1.15, heads, image_format)
+    return _draw(rows, widths, Axes2D.from_samples(samples), 1.15, heads, image_format, numbered=True)
 
 
 def _row_label(example: dict[str, Any]) -> str:
@@ -146,6 +148,8 @@ def _draw(
     panel: float,
     heads: Sequence[tuple[str, str, slice]] = (),
     image_format: ImageFormat = "svg",
+    *,
+    numbered: bool = False,
 ) -> bytes:
     """All panels, their headings and labels.
 
@@ -156,9 +160,11 @@ def _draw(
         panel: inches.
         heads: text, colour and columns of each heading.
         image_format: of the picture.
+        numbered: points have numbers below the lowest row and beside the first column, as all panels share scales.
     """
     cells = [cell for _, row in rows for cell in row if cell is not None]
     view = _window_of(cells, axes)
+    numbered = numbered and axes.boxes is None
     sizes = [len(cell.points) for cell in cells]
     look = _Look(axes, view, point_size(max(sizes)), sum(sizes) > MAX_VECTOR_POINTS)
     height = panel * (0.45 if view.shape[1] == 1 else 1.0)
@@ -168,13 +174,18 @@ def _draw(
         spec = figure.add_gridspec(len(rows), len(widths), width_ratios=widths, **sides)
         for index, (label, row) in enumerate(rows):
             for column, cell in enumerate(row):
-                if cell is not None:
-                    _fill(figure.add_subplot(spec[index, column]), cell, look)
-            _label_row(figure, spec[index, 0], label)
+                if cell is None:
+                    continue
+                drawn = figure.add_subplot(spec[index, column])
+                _fill(drawn, cell, look)
+                if numbered:
+                    _number(drawn, look, below=index == len(rows) - 1, beside=column == 0)
+            _label_row(figure, spec[index, 0], label, _NUMBERS if numbered and view.shape[1] >= 2 else 0.1)
         for text, colour, columns in heads:
             _head(figure, spec[0, columns], text, colour)
         if view.shape[1] >= 3:
-            draw_colour_bar(figure, (view[0, 2], view[1, 2]), COLOUR_MAP, axes.name(2), gap=0.42)
+            gap = 0.58 if numbered else 0.42
+            draw_colour_bar(figure, (view[0, 2], view[1, 2]), COLOUR_MAP, axes.name(2), gap)
         if axes.boxes is not None:
             class_legend(figure, (number for cell in cells for number in classes_of(cell.points, axes)), axes)
         return render(figure, image_format, dpi=140)
@@ -192,9 +203,9 @@ def _head(figure: "Figure", cells: Any, text: str, colour: str) -> None:
     figure.text(middle, box.y1 + lift, text, ha="center", va="bottom", fontweight="bold", color=colour)
 
 
-def _label_row(figure: "Figure", cell: Any, text: str) -> None:
+def _label_row(figure: "Figure", cell: Any, text: str, gap: float) -> None:
     box = cell.get_position(figure)
-    middle, shift = (box.y0 + box.y1) / 2, 0.1 / figure.get_figwidth()
+    middle, shift = (box.y0 + box.y1) / 2, gap / figure.get_figwidth()
     figure.text(box.x0 - shift, middle, text, ha="right", va="center", color=INK, parse_math=False)
 
 
@@ -244,6 +255,14 @@ def _set_limits(panel: "Axes", look: _Look) -> None:
         if look.axes.downwards:
             panel.invert_yaxis()
         panel.set_box_aspect(1)  # the window is square wherever the features share a unit
+
+
+def _number(panel: "Axes", look: _Look, *, below: bool, beside: bool) -> None:
+    features = look.window.shape[1]
+    if below and features:
+        number_axis(panel, "x")
+    if beside and features >= 2:
+        number_axis(panel, "y")
 
 
 def _draw_plane(panel: "Axes", points: Points, colour: str, look: _Look) -> None:

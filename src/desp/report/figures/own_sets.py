@@ -1,6 +1,6 @@
 """Sets of a user's own data: every number is seen, axes have numbers, and the input stands beside each row."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +150,7 @@ def _row(example: dict[str, Any], names: Sequence[str]) -> _Row:
     uri = example.get("input_image")
     drawn = elements is not None or uri is not None
     return _Row(
-        texts if drawn else texts + _input_texts(example.get("input"), names),
+        texts if drawn else texts + input_texts(example.get("input"), names),
         image_of(uri),
         None if elements is None else as_points(elements),
         [as_points(item) for item in example.get("truth") or []],
@@ -158,12 +158,15 @@ def _row(example: dict[str, Any], names: Sequence[str]) -> _Row:
     )
 
 
-def _input_texts(values: Any, names: Sequence[str]) -> list[str]:
-    """The numbers of a small input, each with its name."""
-    if not isinstance(values, list) or not all(isinstance(value, int | float) for value in values):
+def input_texts(values: Any, names: Sequence[str]) -> list[str]:
+    """The numbers and categories of a small input, each with its name; none where it is more than that."""
+    if isinstance(values, Mapping):
+        names, values = list(values), list(values.values())
+    if not isinstance(values, list) or not all(isinstance(value, int | float | str) for value in values):
         return []
     known = list(names) if len(names) == len(values) else [f"input {place + 1}" for place in range(len(values))]
-    texts = [f"{name} = {short_number(float(value))}" for name, value in zip(known, values, strict=True)]
+    written = [short_number(value) if isinstance(value, float) else str(value) for value in values]
+    texts = [f"{name} = {value}" for name, value in zip(known, written, strict=True)]
     more = len(texts) - _MOST_INPUTS
     return texts if more <= 0 else [*texts[:_MOST_INPUTS], f"and {more} more"]
 

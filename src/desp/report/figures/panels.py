@@ -249,7 +249,7 @@ def numbered_axes(axes: "Axes", view: View, layout: Layout, *, below: bool, besi
     """Numbers and names at the lowest row and the first column: all panels share their scales."""
     numbers = view.numbers
     if below:
-        _ticks(axes, "x")
+        number_axis(axes, "x")
         label = "count" if layout == "counts" else "feature" if layout == "profile" else numbers[0].label
         axes.set_xlabel(label, fontsize=7.5, color=INK, labelpad=2, parse_math=False)
     if not beside:
@@ -257,7 +257,7 @@ def numbered_axes(axes: "Axes", view: View, layout: Layout, *, below: bool, besi
     if layout in ("strip", "counts"):
         _name_categories(axes, view)
     elif layout != "line":
-        _ticks(axes, "y")
+        number_axis(axes, "y")
         shared = "value" if _shares_scale(view) else "share of its range"
         label = numbers[1].label if layout == "plane" else shared
         axes.set_ylabel(label, fontsize=7.5, color=INK, labelpad=2, parse_math=False)
@@ -271,7 +271,8 @@ def _name_categories(axes: "Axes", view: View) -> None:
     axes.tick_params(axis="y", length=0, pad=2)
 
 
-def _ticks(axes: "Axes", which: Any) -> None:
+def number_axis(axes: "Axes", which: Literal["x", "y"]) -> None:
+    """Give an axis a few numbers."""
     from matplotlib.ticker import MaxNLocator
 
     axis = axes.xaxis if which == "x" else axes.yaxis
@@ -311,9 +312,9 @@ def draw_pair(
     if up is None:
         _name_categories(axes, view)
     else:
-        _ticks(axes, "y")
+        number_axis(axes, "y")
         axes.set_ylabel(up.label, fontsize=7.5, color=INK, labelpad=1, parse_math=False)
-    _ticks(axes, "x")
+    number_axis(axes, "x")
     if below:
         axes.set_xlabel(across.label, fontsize=7.5, color=INK, labelpad=2, parse_math=False)
     else:

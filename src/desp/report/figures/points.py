@@ -88,7 +88,7 @@ class Axes2D:
 
     def name(self, feature: int) -> str:
         """The name of a feature, counted from 0."""
-        return self.names[feature] if feature < len(self.names) else f"feature {feature + 1}"
+        return self.names[feature] if feature < len(self.names) else f"column {feature}"
 
     def across_and_up(self) -> tuple[int, int]:
         """Which features run across and up the picture."""

@@ -1,0 +1,39 @@
+"""Pictures of what `desp predict` predicted."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+
+from desp.report.numbers import MINUS
+from desp.report.predictions import draw_prediction, input_label
+from desp.runs.shown import PlottedInput
+
+AXES = {"names": ["x", "y"], "closed": False, "row_first": False}
+
+
+@pytest.mark.parametrize(
+    ("written", "names", "label"),
+    [
+        ([8.870010231418268, -0.2103], [], f"input 1 = 8.87\ninput 2 = {MINUS}0.210"),
+        ([8.870010231418268, -0.2103], ["size", "shift"], f"size = 8.87\nshift = {MINUS}0.210"),
+        ({"size": 0.25, "style": "old", "count": 3}, [], "size = 0.250\nstyle = old\ncount = 3"),
+        ({"row": 7}, [], "row = 7"),
+        ([0.5] * 9, [], "\n".join([*(f"input {number} = 0.500" for number in range(1, 7)), "and 3 more"])),
+        ([[0.1, 0.2]] * 17, [], "17 by 2 numbers"),
+        ([[[0.1, 0.2]] * 8] * 3, [], "3 by 8 by 2 numbers"),
+        ([], [], "0 numbers"),
+        (5, [], "5"),
+        (0.123456, [], "0.123"),
+        ("a" * 99, [], "a" * 31 + "…"),
+    ],
+)
+def test_an_input_is_told_in_few_words(written: Any, names: list[str], label: str) -> None:
+    assert input_label(written, names) == label
+
+
+def test_a_picture_tells_its_input(drawn: list[Figure], tmp_path: Path) -> None:
+    item = PlottedInput("0001", [8.870010231418268], None, [[[0.1, 0.2]]], [None], None)
+    assert draw_prediction(tmp_path, item, {**AXES, "input_names": ["size"]}).is_file()
+    assert [text.get_text() for text in drawn[0].texts] == ["size = 8.87", "predictions"]
