@@ -27,11 +27,11 @@ class TrainingCallback:
 
         Args:
             steps_done: steps done already: 0, or more where a run is resumed.
-            steps: after how many it ends; None where validation and time will tell.
+            steps: after how many it ends, or sooner if time is over; None where validation tells.
         """
 
     def on_length(self, steps: int | None) -> None:
-        """Where the number of steps was open at `on_start`, it is decided now: training ends after `steps`."""
+        """Where `training.steps` is None, it is decided now: training ends after `steps`."""
 
     def on_step(self, step: int) -> None:
         """`step` steps are done, or under way on the device; called after each, so be quick."""
