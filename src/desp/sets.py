@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -30,7 +29,6 @@ def as_set(value: Any, where: str = "a set") -> Float[Tensor, "n d"]:
     """
     if value is None:
         raise DataError(f"{where}: expected {A_SET}, got null (None). An empty set is written [].")
-    _check_no_booleans(value, where)
     elements = as_numbers(value, where, A_SET, ("element", "feature"))
     if elements.dtype == torch.bool or elements.is_complex():
         raise DataError(f"{where}: expected real numbers, got {elements.dtype}. Convert them to float first.")
@@ -47,18 +45,6 @@ def as_set(value: Any, where: str = "a set") -> Float[Tensor, "n d"]:
         element, feature = wrong[0].tolist()
         raise DataError(f"{where}: element {element}, feature {feature} holds {NOT_FINITE}. Remove or repair it.")
     return elements if elements.is_floating_point() else elements.to(torch.get_default_dtype())
-
-
-def _check_no_booleans(value: Any, where: str) -> None:
-    """Refuse true and false in lists: among numbers, torch would take them as 1 and 0."""
-    rows = value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind == "O" else value
-    for element, row in enumerate(rows if isinstance(rows, list | tuple) else ()):
-        if isinstance(row, list | tuple) and bool in map(type, row):
-            feature = next(place for place, item in enumerate(row) if type(item) is bool)
-            raise DataError(
-                f"{where}: element {element}, feature {feature} is {str(row[feature]).lower()}. Expected real "
-                "numbers: write 1 or 0."
-            )
 
 
 @dataclass(frozen=True)

@@ -232,7 +232,7 @@ def test_points_on_the_edge_of_a_window_are_inside() -> None:
     assert outside(np.zeros((0, 0)), view) == 0
 
 
-def test_features_without_a_name_are_counted_from_one() -> None:
+def test_features_without_a_name_are_counted_from_zero() -> None:
     axes = Axes2D(("x",))
     assert [axes.name(feature) for feature in range(3)] == ["x", "column 1", "column 2"]
 

@@ -16,17 +16,20 @@ AXES = {"names": ["x", "y"], "closed": False, "row_first": False}
 @pytest.mark.parametrize(
     ("written", "names", "label"),
     [
-        ([8.870010231418268, -0.2103], [], f"input 1 = 8.87\ninput 2 = {MINUS}0.210"),
+        ([8.870010231418268, -0.2103], [], f"input 0 = 8.87\ninput 1 = {MINUS}0.210"),
         ([8.870010231418268, -0.2103], ["size", "shift"], f"size = 8.87\nshift = {MINUS}0.210"),
         ({"size": 0.25, "style": "old", "count": 3}, [], "size = 0.250\nstyle = old\ncount = 3"),
         ({"row": 7}, [], "row = 7"),
-        ([0.5] * 9, [], "\n".join([*(f"input {number} = 0.500" for number in range(1, 7)), "and 3 more"])),
+        ([0.5] * 9, [], "\n".join([*(f"input {number} = 0.500" for number in range(6)), "and 3 more"])),
         ([[0.1, 0.2]] * 17, [], "17 by 2 numbers"),
         ([[[0.1, 0.2]] * 8] * 3, [], "3 by 8 by 2 numbers"),
         ([], [], "0 numbers"),
         (5, [], "5"),
         (0.123456, [], "0.123"),
-        ("a" * 99, [], "a" * 31 + "…"),
+        ("photos/" * 9 + "cat.png", [], "…" + ("photos/" * 9 + "cat.png")[-31:]),
+        ([21.5], ["temperature of the room in degrees"], "temperature of the room …" + " = 21.5"),
+        ([21.5], ["n" * 25], "n" * 25 + " = 21.5"),
+        (["b" * 40], ["kind"], "…" + "b" * 31),
     ],
 )
 def test_an_input_is_told_in_few_words(written: Any, names: list[str], label: str) -> None:

@@ -60,7 +60,7 @@ def input_label(written: Any, names: Sequence[str]) -> str:
         names: of its numbers, where they have any.
     """
     if lines := input_texts(written, names):
-        return "\n".join(_shortened(line) for line in lines)
+        return "\n".join(map(_shortened, lines))
     if isinstance(written, list):
         return " by ".join(map(str, _lengths(written))) + " numbers"
     return _shortened(short_number(written) if isinstance(written, float) else str(written))
@@ -72,8 +72,13 @@ def _lengths(values: Any) -> list[int]:
     return [len(values), *(_lengths(values[0]) if values else [])]
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+def _shortened(line: str) -> str:
+    """A line that is too long loses the end of its name; without one, as of a path, its own beginning."""
+    name, equals, value = line.rpartition(" = ")
+    room = _LONGEST - len(equals + value)
+    if len(line) <= _LONGEST:
+        return line
+    return f"{name[: room - 1]}…{equals}{value}" if room > 1 else f"…{line[1 - _LONGEST :]}"
 
 
 def _points(drawn: "PlottedInput", axes: dict[str, Any]) -> bytes:

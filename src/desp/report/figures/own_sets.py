@@ -164,7 +164,7 @@ def input_texts(values: Any, names: Sequence[str]) -> list[str]:
         names, values = list(values), list(values.values())
     if not isinstance(values, list) or not all(isinstance(value, int | float | str) for value in values):
         return []
-    known = list(names) if len(names) == len(values) else [f"input {place + 1}" for place in range(len(values))]
+    known = list(names) if len(names) == len(values) else [f"input {place}" for place in range(len(values))]
     written = [short_number(value) if isinstance(value, float) else str(value) for value in values]
     texts = [f"{name} = {value}" for name, value in zip(known, written, strict=True)]
     more = len(texts) - _MOST_INPUTS
