@@ -354,10 +354,11 @@ MORE = "More may help: --minutes N, in another folder"
         ),
         ({"recent_gain": math.nan}, f"{AFTER}. {MORE}"),
         (
-            {"score": 2.0, "score_step": 4},
-            "time was over; validation got worse after step 4, whose weights are kept: validation score 2; more "
-            "time would not help, more examples or a narrower network may",
+            {"score": 2.0, "score_step": 4, "score_standard_error": 0.1},
+            "time was over; validation got worse after step 4, whose weights are kept: validation score 2 "
+            "(standard error 0.1); more time would not help, more examples or a narrower network may",
         ),
+        ({"score": 2.0, "score_step": 4}, f"{AFTER}: validation score 2. {MORE}"),  # one score: noise is not known
         ({"score": 2.0, "score_step": 9}, f"{AFTER}: validation score 2. {MORE}"),
     ],
 )
@@ -368,6 +369,6 @@ def test_words_about_the_end_of_training(changes: dict[str, Any], words: str) ->
 
 
 def test_the_best_of_noisy_validations_does_not_say_that_it_got_worse() -> None:
-    facts = {"steps": 9, "score": 2.0, "score_step": 4, "stop_reason": "out of time"}
+    facts = {"steps": 9, "score": 2.0, "score_step": 4, "score_standard_error": 0.1, "stop_reason": "out of time"}
     outcome = TrainingOutcome(weights={}, seconds=1.0, engine="eager", stopped_early=False, **facts)
-    assert ending_words(outcome, "best") == f"{AFTER}: validation score 2. {MORE}"
+    assert ending_words(outcome, "best") == f"{AFTER}: validation score 2 (standard error 0.1). {MORE}"

@@ -14,6 +14,7 @@ from desp.cli import common, main
 from desp.recipes import all_recipes
 from desp.runs import evaluate, folder, predict, train, tune
 from desp.runs.predict import WrittenPredictions
+from desp.tasks.polygons import PolygonsTask
 from desp.training.bar import ProgressBar
 
 Desp = Callable[..., Any]
@@ -147,6 +148,7 @@ def test_the_rows_of_an_evaluation_are_in_their_columns(desp: Desp, polygons: Pa
     assert f"\nsteps of training: {score['steps']}. ended by: shortened. roll-backs: 0\n" in text
     assert "\ndata: generated\n" in text
     assert "sets_per_collection 6" in text  # polygons are compared as collections
+    assert "calibration_examples 50" in text
     assert "validation_examples" not in text
     assert (score["ended_by"], score["rollbacks"]) == ("shortened", 0)
     assert score["steps"].startswith("6 of ")
@@ -165,6 +167,18 @@ def test_the_rows_of_an_ablation_are_in_their_columns(desp: Desp, polygons: Path
         assert cells(text, expected[2])[:6] == expected
     assert "polygons-desp, seed 0: S/T of T = 3 (generated)" in " ".join(text.split())
     assert f"picture: {polygons / 'ablation.png'}" in text
+    assert "sets_per_collection 6" in text
+    assert "calibration_examples" not in text
+
+
+def test_an_ablation_tells_no_counts_of_what_its_task_does_not_score(
+    desp: Desp, polygons: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PolygonsTask, "compares_collections", False)
+    lines = desp("ablate", polygons, "--ratios", 0).out.splitlines()
+    (protocol,) = [line for line in lines if line.startswith("protocol quick: ")]
+    assert "test_examples" in protocol
+    assert "sets_per_collection" not in protocol
 
 
 def test_tuning_lists_the_best_first_and_marks_the_chosen(

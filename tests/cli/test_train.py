@@ -262,6 +262,19 @@ def test_unknown_recipes_are_suggested(desp: Desp) -> None:
     assert_refused(desp("train", "xyzzy"), "There is no recipe 'xyzzy'", "desp recipes")
 
 
+@pytest.mark.parametrize("name", ["", ".", "a" * 300])
+def test_names_that_are_no_data(desp: Desp, name: str) -> None:
+    finished = desp("train", name)
+    assert_refused(finished, f"There is no recipe '{name}'.", "desp recipes")
+    assert "--data" not in finished.message
+
+
+def test_a_folder_of_a_near_name_may_be_meant_too(desp: Desp) -> None:
+    Path("polygon-desp").mkdir()
+    finished = desp("train", "polygon-desp")
+    assert_refused(finished, "Did you mean polygons-desp", "desp train custom --data polygon-desp")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -284,6 +297,23 @@ def test_what_may_not_be_data_gets_no_advice(desp: Desp, arguments: list[str]) -
     finished = desp("train", *arguments)
     assert_refused(finished, "Unrecognized options: b")
     assert "desp train custom --data" not in finished.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "boxes"),
+    [
+        (["--method.sampler.steps", "five"], 1),
+        (["--method.sampler.steps", "five", "b"], 1),
+        (["b"], 1),
+        (["sets.jsonl"], 0),  # it is said what to do
+    ],
+)
+def test_a_mistake_is_told_once(desp: Desp, arguments: list[str], boxes: int) -> None:
+    Path("sets.jsonl").touch()
+    finished = desp("train", "polygons-desp", *arguments)
+    assert_refused(finished)
+    assert finished.err.count("For full helptext") == boxes  # at the end of each box
+    assert finished.err.count("desp train polygons-desp --help") == boxes
 
 
 @pytest.mark.parametrize(

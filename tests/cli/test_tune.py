@@ -39,14 +39,14 @@ def longer_is_better(_: base.Task, setup: EvaluationSetup, __: object) -> float:
 def test_what_was_of_the_old_sampler_goes_and_is_named(
     desp: Desp, polygons: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:
-    for command in (["evaluate", polygons], ["report", polygons]):
+    for command in (["evaluate", polygons], ["ablate", polygons, "--ratios", 0], ["report", polygons]):
         assert desp(*command).status == 0
     monkeypatch.setattr(base.Task, "validation_score", longer_is_better)
     finished = desp("tune", polygons, *flags)
     assert finished.status == 0, finished.err
-    gone = ("evaluation.json", "samples.json", "report.html")
-    run = shlex.quote(str(polygons))
-    told = f"sampler before: {', '.join(gone)}. To make them again:\n  desp evaluate {run}\n  desp report {run}\n"
+    gone = ("evaluation.json", "ablation.json", "ablation.png", "samples.json", "report.html")
+    again = "".join(f"\n  desp {name} {shlex.quote(str(polygons))}" for name in ("evaluate", "ablate", "report"))
+    told = f"sampler before: {', '.join(gone)}. To make them again:{again}\n"
     assert (finished.err if flags else finished.out).endswith(told)
     assert not any((polygons / name).exists() for name in gone)
     assert "removed" not in desp("tune", polygons).message  # it is the same sampler again, and nothing is there
@@ -78,6 +78,8 @@ def test_the_gain_is_told() -> None:
     assert _gain_words(found, changed=True) == "; better by 0.0005, standard error 0.003"
     kept = "; the best is better by 0.0005, not more than the standard error of the difference, 0.003"
     assert _gain_words(found, changed=False) == kept
+    single = "; the best is better by 0.0005 on one example, which does not tell the noise"
+    assert _gain_words({"gain": 0.0005, "gain_se": None}, changed=False) == single
 
 
 def test_tune_prints_json(desp: Desp, polygons: Path) -> None:

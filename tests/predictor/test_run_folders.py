@@ -3,7 +3,7 @@
 import json
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from small_predictors import SHORT, VARIANTS, ragged_pairs
 from desp.errors import CheckpointError, RunError
 from desp.locks import sole_use
 from desp.predictor import SetPredictor
+from desp.predictor.compared_examples import ComparedExamples, difference
+from desp.training import TrainingCallback
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -41,16 +43,26 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "does not fit these settings",
     ),
 }
+
+
+def changed(places: Container[int], examples: int = 12) -> list[Any]:
+    """Pairs whose sets are others at some places."""
+    pairs = (ragged_pairs() * -(-examples // 12))[:examples]
+    return [(x, y + (index in places)) for index, (x, y) in enumerate(pairs)]
+
+
 OTHER_DATA: dict[str, tuple[Any, str]] = {
     "fewer": (
         ragged_pairs()[:-2],
-        r"\(12 training examples then, 10 now, without held-out ones\)\. Resume with the",
+        r"\(12 training examples then, 10 now, without held-out ones\)\. Resume with the same data and the same "
+        r"arguments \(they decide what is held out\), or",
     ),
     "another order": (
         ragged_pairs()[::-1],
         r"\(12 training examples as before, but others, or in another order\)",
     ),
     "other sets": ([(x, y + 0.01) for x, y in ragged_pairs()], "as before, but others"),
+    "7 of 12": (changed(range(7)), "as before, but others"),
     "other inputs": ([(x + 0.01, y) for x, y in ragged_pairs()], "as before, but others"),
 }
 
@@ -64,6 +76,20 @@ class Whenever(torch.utils.data.Dataset[Any]):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
         x, y = ragged_pairs()[index]
         return x, y + torch.rand(())
+
+
+class Sometimes(torch.utils.data.Dataset[Any]):
+    """Examples of which each is flipped with probability one half whenever it is read."""
+
+    def __init__(self) -> None:
+        self.generator = torch.Generator().manual_seed(0)
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y = ragged_pairs()[index]
+        return x, 1 - y if torch.rand((), generator=self.generator) < 0.5 else y
 
 
 class Stream(torch.utils.data.IterableDataset[Any]):
@@ -98,36 +124,70 @@ def lists() -> list[Any]:
     return [(x.tolist(), y.double().numpy()) for x, y in ragged_pairs()]
 
 
-def repaired() -> list[Any]:
-    return [(x, y + (index == 4)) for index, (x, y) in enumerate(ragged_pairs())]
-
-
 @pytest.mark.parametrize(
     ("begun", "resumed"),
-    [(ragged_pairs, lists), (ragged_pairs, repaired), (Whenever, Whenever), (Stream, Stream)],
-    ids=["other containers", "one repaired", "changed at random", "iterable"],
+    [
+        (ragged_pairs, lists),
+        (ragged_pairs, lambda: changed(range(4, 9))),
+        (Whenever, Whenever),
+        (Stream, Stream),
+    ],
+    ids=["other containers", "5 of 12 repaired", "changed at random", "iterable"],
 )
 def test_a_run_is_resumed_with_its_data(tmp_path: Path, begun: Any, resumed: Any) -> None:
     new().fit(begun(), SHORT, folder=tmp_path)
     assert new().fit(resumed(), replace(SHORT, steps=5), folder=tmp_path, resume=True).steps == 5
 
 
+def test_examples_are_compared_up_to_the_end(tmp_path: Path) -> None:
+    """Not the first 16 alone."""
+    new().fit(changed((), 64), SHORT, folder=tmp_path)
+    with pytest.raises(RunError, match="64 training examples as before, but others"):
+        new().fit(changed(range(16, 64), 64), SHORT, folder=tmp_path, resume=True)
+
+
+def test_data_of_which_some_are_changed_at_random_are_not_called_others() -> None:
+    data = Sometimes()
+    for _ in range(100):
+        assert difference(ComparedExamples.of(data, 2), data, 2) is None
+
+
+def test_a_run_that_has_more_steps_than_asked_for_says_how_many(tmp_path: Path) -> None:
+    for steps, done in (6, 6), (4, 6), (8, 8):
+        resume = steps != 6
+        outcome = new().fit(ragged_pairs(), replace(SHORT, steps=steps), folder=tmp_path, resume=resume)
+        saved = json.loads((tmp_path / "settings.json").read_text())["settings"]["training"]["steps"]
+        assert (outcome.steps, saved) == (done, done)
+
+
 def test_folders_of_older_versions_know_nothing_of_their_data(tmp_path: Path) -> None:
     new().fit(ragged_pairs(), SHORT, folder=tmp_path)
     settings = json.loads((tmp_path / "settings.json").read_text())
-    del settings["training_data"]
+    del settings["compared_examples"]
     (tmp_path / "settings.json").write_text(json.dumps(settings))
     assert new().fit(ragged_pairs()[::-1], replace(SHORT, steps=5), folder=tmp_path, resume=True).steps == 5
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_without_a_run_there_is_nothing_to_resume(tmp_path: Path, there: bool) -> None:
+def test_without_a_run_to_resume_a_new_one_begins(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, there: bool
+) -> None:
+    """So that a job's script can always pass resume=True."""
     folder = tmp_path / "run"
     if there:
         folder.mkdir()
-    with pytest.raises(RunError, match=r"run holds no run to resume: settings\.json is missing\. Pass the"):
-        new().fit(ragged_pairs(), SHORT, folder=folder, resume=True)
-    assert folder.exists() == there
+    seen: list[int | None] = []
+
+    class Watching(TrainingCallback):
+        def on_start(self, steps_done: int, steps: int | None) -> None:
+            del steps
+            seen.append(steps_done)
+
+    for steps in (3, 5):
+        training = replace(SHORT, steps=steps)
+        new().fit(ragged_pairs(), training, folder=folder, resume=True, callback=Watching())
+    assert seen == [0, 3]
+    assert caplog.text.count(f"{folder} holds no run to resume: a new one begins") == 1
 
 
 def test_a_run_that_lost_its_checkpoints_is_not_resumed(tmp_path: Path) -> None:

@@ -1,9 +1,14 @@
 """How training went, from its log."""
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
+from desp.runs.evaluate import _training_words
+from desp.runs.folder import LoadedRun, RunFolder
 from desp.runs.log import earlier_kept, last_step, read_log, training_words, validations
 
 
@@ -47,11 +52,31 @@ def test_what_training_itself_knows_goes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keep", "kept", "steps", "step"),
-    [("last", 200, 962, 200), ("last", 962, 962, None), ("best", 200, 962, None), ("last", None, 962, None)],
+    ("keep", "kept", "steps", "error", "step"),
+    [
+        ("last", 200, 962, 0.1, 200),
+        ("last", 962, 962, 0.1, None),
+        ("best", 200, 962, 0.1, None),
+        ("last", None, 962, None, None),
+        ("last", 200, 962, None, None),  # one score in all: any better one keeps earlier weights
+    ],
 )
-def test_clearly_better_earlier_weights(keep: str, kept: int | None, steps: int, step: int | None) -> None:
-    assert earlier_kept(keep, kept, steps) == step
+def test_clearly_better_earlier_weights(
+    keep: str, kept: int | None, steps: int, error: float | None, step: int | None
+) -> None:
+    assert earlier_kept(keep, kept, steps, error) == step
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [(0.1, "validation got worse after step 200"), (None, "not converged when time was over")]
+)
+def test_what_a_result_says_of_earlier_weights(tmp_path: Path, error: float | None, words: str) -> None:
+    folder = RunFolder(tmp_path)
+    summary = {"steps": 962, "kept_step": 200, "kept_score_se": error, "stop_reason": "out of time"}
+    folder.summary_file.write_text(json.dumps(summary))
+    training = SimpleNamespace(keep="last", validation_mode="min")
+    run = Mock(spec=LoadedRun, settings=SimpleNamespace(training=training))
+    assert _training_words(folder, run).startswith(words)
 
 
 def test_out_of_time_after_it_got_worse() -> None:

@@ -243,7 +243,7 @@ def test_what_cannot_be_tuned(tmp_path: Path) -> None:
         SettingsError, match=r"method 'set-risk' has no sampler that can be tuned \(langevin, edm or labels\)"
     ):
         tune_run(folder)
-    with pytest.raises(SettingsError, match="method 'set-risk' has no sampler to reset"):
+    with pytest.raises(SettingsError, match="method 'set-risk' has no sampler that can be tuned"):
         reset_run(folder)
     data = tmp_path / "few.jsonl"
     data.write_text("".join(json.dumps({"input": [i], "set": [[0.1 * i, 0.5]]}) + "\n" for i in range(3)))

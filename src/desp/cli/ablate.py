@@ -40,8 +40,7 @@ def run(arguments: list[str]) -> None:
         ablation = ablate_run(
             folder, options.ratios, protocol=protocol, on_ratio=lambda ratio: say(f"S/T {ratio}: done")
         )
-    picture = options.run / "ablation.png"
-    write_bytes(picture, ablation_picture(ablation, "png"))
+    write_bytes(folder.ablation_picture, ablation_picture(ablation, "png"))
     options.keep(ablation)
     if options.json:
         print(json.dumps(ablation, indent=2))
@@ -52,5 +51,5 @@ def run(arguments: list[str]) -> None:
     of, headings = f"{ablation['recipe']}, seed {ablation['seed']}", ablation_headings(ablation)
     columns = tuple(headings.get(name, name) for name in columns)
     show_table(f"{of}: S/T of T = {ablation['steps']} ({ablation['data']})", columns, rows)
-    print(shown_protocol(ablation["protocol"]))
-    print(f"picture: {picture}")
+    print(shown_protocol(ablation["protocol"], ablation["rows"][0], folder.load_task().compares_collections))
+    print(f"picture: {folder.ablation_picture}")

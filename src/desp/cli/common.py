@@ -51,28 +51,36 @@ def parse(
             arguments_type,
             args=list(arguments),
             prog=f"desp {command}",
-            description=f"{inspect.cleandoc(about or arguments_type.__doc__ or '')}\n\nexamples:\n{examples}",
+            description=_description(arguments_type, examples, about),
             config=(tyro.conf.AvoidSubcommands,),
             default=tyro.MISSING_NONPROP if default is None else default,
         )
 
 
-def unknown_arguments(arguments_type: type[T], arguments: Sequence[str], default: T) -> list[str]:
-    """The arguments that a dataclass does not take; none where another error hides them."""
-    given = [item for item in arguments if item not in ("-h", "--help")]
-    try:
-        with _parsing:
-            found = tyro.cli(
-                arguments_type,
-                args=given,
-                config=(tyro.conf.AvoidSubcommands,),
-                default=default,
-                return_unknown_args=True,
-                console_outputs=False,
-            )
-    except SystemExit:
-        return []
-    return found[1]
+def parse_known(
+    arguments_type: type[T],
+    arguments: Sequence[str],
+    command: str,
+    examples: str,
+    *,
+    default: T,
+    about: str | None = None,
+) -> tuple[T, list[str]]:
+    """As `parse`, but arguments that the dataclass does not take are returned beside it, not refused."""
+    with _parsing:
+        return tyro.cli(
+            arguments_type,
+            args=list(arguments),
+            prog=f"desp {command}",
+            description=_description(arguments_type, examples, about),
+            config=(tyro.conf.AvoidSubcommands,),
+            default=default,
+            return_unknown_args=True,
+        )
+
+
+def _description(arguments_type: type, examples: str, about: str | None) -> str:
+    return f"{inspect.cleandoc(about or arguments_type.__doc__ or '')}\n\nexamples:\n{examples}"
 
 
 # A column that gives way keeps the first width, the second one as long as other columns can be left out. Around a

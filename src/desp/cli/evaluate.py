@@ -1,6 +1,7 @@
 """``desp evaluate``"""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +65,8 @@ def run(arguments: list[str]) -> None:
     used = (*options.seed, own)[0]
     title = f"{result['recipe']}, seed {result['seed']}" + (f", evaluated with seed {used}" if used != own else "")
     _show_scores(title, [row for row in rows if not is_compared(row)])
-    print(shown_protocol(result["protocol"], folder.load_task().compares_collections))
+    scores = {name for numbers in result["scores"].values() for name in numbers}
+    print(shown_protocol(result["protocol"], scores, folder.load_task().compares_collections))
     if "reseeded" in result:
         print(_spread_words(result["reseeded"]))
     for name, value in result["details"].items():
@@ -83,9 +85,16 @@ def _spread_words(reseeded: dict[str, Any]) -> str:
     return f"score with the seeds {seeds}: {'; '.join(texts)}"
 
 
-def shown_protocol(protocol: dict[str, Any], compares_collections: bool = True) -> str:
-    """Name and counts of a protocol in words, without counts that no score of the task depends on."""
+def shown_protocol(protocol: dict[str, Any], scores: Collection[str], compares_collections: bool) -> str:
+    """Name and counts of a protocol in words, without counts that nothing depends on.
+
+    Args:
+        protocol: as results have it.
+        scores: the metrics that were scored.
+        compares_collections: whether the task does that.
+    """
     unused = ["name", "validation_examples"]
+    unused += [] if "calibration_error" in scores else ["calibration_examples"]
     unused += [] if compares_collections else ["sets_per_collection", "sets_per_collection_hungarian"]
     counts = ", ".join(
         f"{name} {_plain(value)}" for name, value in protocol.items() if name not in unused and value

@@ -52,9 +52,9 @@ class _PredictArguments:
     nearest to all others, among samples of the most probable cardinality (of the most frequent one where the
     method does not predict p(n | x))."""
     draw: Path | None = None
-    """Folder for pictures, one PNG for each input: boxes over the image, a panel for each sample; other sets as
-    points by their position (`task.description.position`), else by their first two features, numbers before
-    categories; the next feature as colour; the first six samples. Needs the extra `viz`."""
+    """Folder for pictures, one PNG for each input: boxes over the image, a panel for each sample; of other
+    sets the first six samples, as points by their position (`task.description.position`), else by their first two
+    features, numbers before categories; the next feature as colour. Needs the extra `viz`."""
     seed: int = 0
     """The same seed gives the same predictions."""
 

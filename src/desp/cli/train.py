@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 import tyro
 
-from desp.cli.common import busy, parse, unknown_arguments
+from desp.cli.common import busy, parse, parse_known
 from desp.cli.run_arguments import value_of, with_data_dir, with_steps_given
 from desp.cli.train_end import tell_troubles
 from desp.cli.train_mistakes import advice_on, named_recipe
@@ -217,15 +217,13 @@ def _variant(family: type[V], kind: str, flag: str) -> type[V]:
 
 
 def _parse(recipe: Recipe, arguments: list[str], default: _TrainArguments) -> _TrainArguments:
-    about = recipe.build.__doc__
-    try:
-        return parse(_TrainArguments, arguments, f"train {recipe.name}", EXAMPLES, default=default, about=about)
-    except SystemExit as end:
-        unknown = unknown_arguments(_TrainArguments, arguments, default) if end.code else []
-        advice = advice_on(unknown, recipe, default.settings, arguments)
-        if advice is None:
-            raise
-        raise SettingsError(advice) from end
+    command, about = f"train {recipe.name}", recipe.build.__doc__
+    parsed, unknown = parse_known(_TrainArguments, arguments, command, EXAMPLES, default=default, about=about)
+    if not unknown:
+        return parsed
+    if advice := advice_on(unknown, recipe, default.settings, arguments):
+        raise SettingsError(advice)
+    return parse(_TrainArguments, arguments, command, EXAMPLES, default=default, about=about)  # refuses them
 
 
 def train(settings: RunSettings, path: Path, seed: int, resume: bool) -> bool:

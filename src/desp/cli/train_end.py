@@ -36,7 +36,7 @@ def ending_words(outcome: "TrainingOutcome", keep: str) -> str:
             f"overfitted after step {outcome.score_step}, whose weights are kept{score}; more examples would "
             "help, or a narrower network"
         )
-    worse_after = earlier_kept(keep, outcome.score_step, outcome.steps)
+    worse_after = earlier_kept(keep, outcome.score_step, outcome.steps, outcome.score_standard_error)
     if worse_after is not None:
         return f"time was over; {worse_words(worse_after, score)}, more examples or a narrower network may"
     return f"not converged when time was over{score}{_more_time(outcome.recent_gain)}"

@@ -1,12 +1,12 @@
 """Mistakes in the arguments of ``desp train``, and what was probably meant."""
 
+import os.path
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 
 from desp.cli.run_arguments import value_of
 from desp.errors import SettingsError
-from desp.recipes import Recipe, all_recipes, get_recipe
+from desp.recipes import Recipe, get_recipe
 from desp.settings import RunSettings
 
 
@@ -23,9 +23,12 @@ def named_recipe(arguments: list[str]) -> Recipe:
         raise SettingsError(
             f"The name of a recipe comes first, got {first}. Expected: {example}. `desp recipes` lists recipes."
         )
-    if _may_be_data(first) and first not in {item.name for item in all_recipes()}:
-        raise SettingsError(f"There is no recipe '{first}'. To train on these data: {_on_data('custom', first)}")
-    return get_recipe(first)
+    try:
+        return get_recipe(first)
+    except SettingsError as error:
+        if not _may_be_data(first):
+            raise
+        raise SettingsError(f"{error} To train on the data of that name: {_on_data('custom', first)}") from error
 
 
 def advice_on(unknown: Sequence[str], recipe: Recipe, settings: RunSettings, arguments: list[str]) -> str | None:
@@ -45,7 +48,7 @@ def advice_on(unknown: Sequence[str], recipe: Recipe, settings: RunSettings, arg
             f"The method is {settings.method.kind}, which has no setting {of_method[0]}. "
             f"`{shlex.join(['desp', 'train', recipe.name, *given, '--help'])}` lists its settings."
         )
-    if not unknown or unknown[0].startswith("-") or value_of("--data", arguments) is not None:
+    if not unknown or unknown[0][:1] in ("", "-") or value_of("--data", arguments) is not None:
         return None
     takes = settings.task.location_flag == "--data"
     if not takes and not _may_be_data(unknown[0]):
@@ -54,8 +57,9 @@ def advice_on(unknown: Sequence[str], recipe: Recipe, settings: RunSettings, arg
 
 
 def _may_be_data(path: str) -> bool:
-    """Whether there is such a file or folder, other than a run."""
-    return Path(path).exists() and not Path(path, "settings.json").exists()
+    """Whether there is such a file or folder, other than a run and the present folder."""
+    other = os.path.normpath(path) != "."
+    return other and os.path.exists(path) and not os.path.exists(os.path.join(path, "settings.json"))
 
 
 def _on_data(recipe: str, data: str) -> str:

@@ -92,6 +92,8 @@ def _gain_words(tuning: dict[str, Any], changed: bool) -> str:
     if "gain" not in tuning:
         return ""
     gain, error = number(tuning["gain"]), number(tuning["gain_se"])
+    if tuning["gain_se"] is None:
+        return f"; the best is better by {gain} on one example, which does not tell the noise"
     if changed:
         return f"; better by {gain}, standard error {error}"
     return f"; the best is better by {gain}, not more than the standard error of the difference, {error}"

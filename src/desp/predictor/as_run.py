@@ -3,7 +3,7 @@
 import io
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from desp.data.base import Batch, collate, dataset_items
 from desp.data.shape import DataShape
 from desp.errors import CheckpointError, RunError
 from desp.locks import LOCK
-from desp.predictor.data_fingerprint import DataFingerprint, difference
+from desp.predictor.compared_examples import ComparedExamples, difference
 from desp.predictor.saving import predictor_files
 from desp.settings import (
     InMemorySettings,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SETTINGS = "settings.json"
-TRAINING_DATA = "training_data"
-"""The entry of ``settings.json`` with the fingerprint of the data, which older folders do not have."""
+COMPARED_EXAMPLES = "compared_examples"
+"""The entry of ``settings.json`` with hashes of a few training examples, which older folders do not have."""
 CHECKPOINTS = "checkpoints/step-*.safetensors"
 ANOTHER_FOLDER = "Choose another folder."
 SHOWN = 5
@@ -72,35 +72,37 @@ def begin_run(
         seed: of the run.
         dataset: the training data; a few of its examples are saved where `held_out` is None.
         held_out: examples that are not trained on; all of them are saved.
-        resume: continue the run, maybe with another length.
+        resume: continue the run, maybe with another length; begin one if the folder is missing or empty.
 
     Raises:
-        RunError: the folder holds something other than a run of `fit`; or the run to be resumed is not there, or
-            was begun with other data.
+        RunError: the folder holds something other than a run of `fit`; or the run to be resumed has lost
+            its checkpoints, or was begun with other data.
         CheckpointError: the run to be resumed was begun with another method, representation or seed.
     """
     _check_own(folder)
     write = partial(_write_settings, predictor, folder, training, seed, dataset, held_out)
-    saved = any(folder.glob(CHECKPOINTS))
-    if resume:
-        _check_begun(folder)
+    begun = (folder / SETTINGS).exists()
+    if resume and begun:
+        _check_checkpoints(folder)
         _check_same(predictor, folder, seed, dataset)
-    if not saved:
-        if resume:
-            logger.warning("%s was stopped before its first checkpoint: training begins anew", folder)
-        write()
-        return None
-    return _Resumed(write) if resume else None  # else training refuses it
+    if any(folder.glob(CHECKPOINTS)):
+        return _Resumed(write) if resume else None  # else training refuses it
+    if resume and begun:
+        logger.warning("%s was stopped before its first checkpoint: training begins anew", folder)
+    elif resume:
+        logger.warning("%s holds no run to resume: a new one begins", folder)
+    write(0)
+    return None
 
 
 class _Resumed(TrainingCallback):
-    def __init__(self, write: Callable[[], None]) -> None:
+    def __init__(self, write: Callable[[int], None]) -> None:
         self._write = write
 
     def on_start(self, steps_done: int, steps: int | None) -> None:
         """Write settings and examples."""
-        del steps_done, steps
-        self._write()
+        del steps
+        self._write(steps_done)
 
 
 def _write_settings(
@@ -110,7 +112,10 @@ def _write_settings(
     seed: int,
     dataset: "Dataset[Any] | Sequence[Any]",
     held_out: Batch | None,
+    steps_done: int,
 ) -> None:
+    if training.steps is not None:  # none are undone where fewer are asked for
+        training = replace(training, steps=max(training.steps, steps_done))
     shape = predictor.shape
     shown = held_out or collate(list(islice(dataset_items(dataset), SHOWN)), shape.max_size, shape.features)
     task = InMemorySettings(held_out=held_out is not None)
@@ -128,8 +133,8 @@ def _write_settings(
     kept = task.in_run_folder(folder).path
     files: dict[Path, Write] = {Path(kept) / f"{name}.npy": _as_file(array) for name, array in arrays.items()}
     saved = saved_run(settings, seed, None)
-    if (fingerprint := DataFingerprint.of(dataset, shape.features)) is not None:
-        saved[TRAINING_DATA] = asdict(fingerprint)
+    if (compared := ComparedExamples.of(dataset, shape.features)) is not None:
+        saved[COMPARED_EXAMPLES] = asdict(compared)
     files[folder / SETTINGS] = with_content(json_bytes(saved))
     write_together(files)
 
@@ -153,13 +158,8 @@ def _check_own(folder: Path) -> None:
         )
 
 
-def _check_begun(folder: Path) -> None:
-    """Check that there is a run to resume. One that was killed before its first checkpoint has settings alone."""
-    if not (folder / SETTINGS).exists():
-        raise RunError(
-            f"{folder} holds no run to resume: {SETTINGS} is missing. Pass the folder of an earlier fit, or leave "
-            "out resume=True to begin a run."
-        )
+def _check_checkpoints(folder: Path) -> None:
+    """Check that a run that has a model has checkpoints. One killed before the first of these has neither."""
     if (folder / "model").is_dir() and not any(folder.glob(CHECKPOINTS)):
         raise RunError(f"{folder} has lost its checkpoints, so it cannot be resumed. {ANOTHER_FOLDER}")
 
@@ -173,8 +173,8 @@ def _check_same(
         values = read_object(path, ANOTHER_FOLDER)
         saved = from_json(RunSettings, migrate_run(values["settings"]))
         then = _what_stays(saved.method, saved.representation, int(values["seed"]))
-        known = values.get(TRAINING_DATA)
-        data = None if known is None else DataFingerprint.from_json(known)
+        known = values.get(COMPARED_EXAMPLES)
+        compared = None if known is None else ComparedExamples.from_json(known)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{path} cannot be used ({error}). {ANOTHER_FOLDER}") from error
     different = differences(then, _what_stays(predictor.method_settings, predictor.representation, seed))
@@ -183,9 +183,10 @@ def _check_same(
             f"{folder} was begun with other settings ({'; '.join(different)}). Resume with the same method, "
             "representation and seed, or choose another folder."
         )
-    if others := difference(data, dataset, predictor.shape.features):
+    if others := difference(compared, dataset, predictor.shape.features):
         raise RunError(
-            f"{folder} was begun with other data ({others}). Resume with the same data, or choose another folder."
+            f"{folder} was begun with other data ({others}). Resume with the same data and the same arguments "
+            "(they decide what is held out), or choose another folder."
         )
 
 

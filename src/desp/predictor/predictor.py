@@ -188,13 +188,13 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
             training: replaces all settings; None: see `default_training`.
             validation_data: (inputs, sets), or a dataset; its first 200 are scored every `training.validate_every`
                 steps, or about ten times. None: with default method and training a tenth is held out, at most 200.
-            progress: show a progress bar on standard error.
+            progress: show a bar on standard error.
             description: what shapes do not tell. Inputs that are sets are padded, (N, D + 1), with presence last.
             augment: random data augmentation, from (batch in your units, generator) to a batch.
             validation: from this predictor to a score, or to a tensor of scores, always of the same examples.
             seed: of weights, noise and the order of data.
-            folder: empty, or of an earlier `fit` to resume. `desp` commands can use it if `input_encoder` is None.
-            resume: continue from the newest checkpoint in `folder`.
+            folder: missing, empty, or of an earlier `fit`. `desp` commands can use it if `input_encoder` is None.
+            resume: continue the run in `folder`; begin it if there is none.
             callback: a `TrainingCallback`, called at each event of training.
 
         Raises:

@@ -137,11 +137,11 @@ def _training_facts(folder: RunFolder, run: LoadedRun) -> dict[str, Any]:
 
 def _training_words(folder: RunFolder, run: LoadedRun) -> str:
     summary, training = folder.read_summary() or {}, run.settings.training
-    worse_after = earlier_kept(training.keep, summary.get("kept_step"), summary.get("steps"))
+    kept = (summary.get(name) for name in ("kept_step", "steps", "kept_score_se"))
     return training_words(
         validations(read_log(folder.log_file)),
         summary.get("stop_reason"),
-        worse_after=worse_after,
+        worse_after=earlier_kept(training.keep, *kept),
         higher_is_better=training.validation_mode == "max",
     )
 

@@ -30,6 +30,7 @@ WRITTEN_BY = {
     "evaluation.json": "desp evaluate RUN",
     "samples.json": "desp report RUN",
     "ablation.json": "desp ablate RUN",
+    "ablation.png": "desp ablate RUN",
     "tuning.json": "desp tune RUN",
     "report.html": "desp report RUN",
 }
@@ -57,7 +58,8 @@ class RunFolder:
 
     ``settings.json`` what was asked for; ``checkpoints/`` and ``log.jsonl`` written while training;
     ``model/`` the predictor; ``summary.json`` how training went; ``evaluation.json`` scores; ``samples.json``
-    predictions to look at; ``ablation.json``; ``tuning.json`` which sampler was chosen; ``report.html``.
+    predictions to look at; ``ablation.json`` and ``ablation.png``; ``tuning.json`` which sampler was chosen;
+    ``report.html``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -68,6 +70,7 @@ class RunFolder:
         self.evaluation_file = path / "evaluation.json"
         self.samples_file = path / "samples.json"
         self.ablation_file = path / "ablation.json"
+        self.ablation_picture = path / "ablation.png"
         self.tuning_file = path / "tuning.json"
         self.report_file = path / "report.html"
         self.model = path / "model"
@@ -201,7 +204,8 @@ class RunFolder:
     def measurements(self) -> tuple[Path, ...]:
         """Files that hold or show what was measured with the present weights and sampler, in the order in which
         they can be made anew."""
-        return self.tuning_file, self.evaluation_file, self.ablation_file, self.samples_file, self.report_file
+        ablation = self.ablation_file, self.ablation_picture
+        return self.tuning_file, self.evaluation_file, *ablation, self.samples_file, self.report_file
 
     def load_settings(self) -> tuple[RunSettings, int]:
         """The settings and the seed.

@@ -78,16 +78,19 @@ _ENDED = {
 }
 
 
-def earlier_kept(keep: str, kept_step: int | None, steps: int | None) -> int | None:
+def earlier_kept(keep: str, kept_step: int | None, steps: int | None, error: float | None) -> int | None:
     """The step of the kept weights, where they are kept because the last ones are clearly worse; else None.
 
     Args:
         keep: `training.keep`; `best` keeps earlier weights also for a difference within the noise.
         kept_step: of the kept weights.
         steps: of the run.
+        error: the standard error of their score; None where validation gives one score in all, so that the noise
+            is not known and any better score keeps earlier weights.
     """
-    known = kept_step is not None and steps is not None
-    return kept_step if keep == "last" and known and kept_step < steps else None  # type: ignore[operator]
+    if keep != "last" or kept_step is None or steps is None or error is None:
+        return None
+    return kept_step if kept_step < steps else None
 
 
 def worse_words(step: int, score: str = "") -> str:

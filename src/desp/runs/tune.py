@@ -147,11 +147,9 @@ def reset_run(folder: RunFolder) -> SamplerSettings:
 
     Raises:
         SettingsError: the method has none that could have been tuned.
+        RunError: not a run, or training has not ended yet.
     """
-    settings, _ = folder.load_settings()
-    sampler = settings.method.prediction_sampler
-    if sampler is None or type(sampler) not in _CHANGES:
-        raise SettingsError(f"The method '{settings.method.kind}' has no sampler to reset.")
+    sampler = tunable_sampler(folder)
     with folder.locked():
         _use(folder, folder.load_predictor(), sampler, {})
     return sampler

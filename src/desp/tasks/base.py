@@ -216,7 +216,9 @@ class Task(ABC):
     def validation_score(self, setup: EvaluationSetup, examples: Batch) -> float:
         """A score, lower is better, by which weights and samplers are chosen: by default the mean energy score.
 
-        By the distance to the truth alone, weights or samplers that always give the same answer would win.
+        By the distance to the truth alone, weights or samplers that always give the same answer would win. Return
+        ``setup.mean_score(each)`` in an override whose score is a mean over examples: without the scores of each,
+        `desp tune` takes the best sampler, however small the difference.
 
         Args:
             setup: what is scored; all samplers get the same seed. The expected energy score does not depend on

@@ -1,4 +1,4 @@
-"""What the run folder of `SetPredictor.fit` notes of the training data, so that a resumed run has the same."""
+"""What run folders of `SetPredictor.fit` note of a few training examples, so that a resumed run has the same."""
 
 import hashlib
 from collections.abc import Sequence, Sized
@@ -14,20 +14,20 @@ MOST_COMPARED = 16
 
 
 @dataclass(frozen=True)
-class DataFingerprint:
+class ComparedExamples:
     """What tells training data from others, without reading all of them.
 
     Attributes:
-        examples: how many there are.
+        total: how many examples there are.
         hashes: of a few of them, at even distances.
     """
 
-    examples: int
+    total: int
     hashes: tuple[str, ...]
 
     @classmethod
     def of(cls, dataset: "Dataset[Any] | Sequence[Any]", features: int) -> "Self | None":
-        """The fingerprint of a dataset whose elements have `features` numbers; None if it is iterable."""
+        """Those of a dataset whose elements have `features` numbers; None if it is iterable."""
         if isinstance(dataset, IterableDataset):
             return None
         length = len(cast(Sized, dataset))
@@ -38,27 +38,28 @@ class DataFingerprint:
     @classmethod
     def from_json(cls, values: Any) -> Self:
         """What `asdict` gave."""
-        return cls(int(values["examples"]), tuple(map(str, values["hashes"])))
+        return cls(int(values["total"]), tuple(map(str, values["hashes"])))
 
-    def differs(self, other: "DataFingerprint") -> bool:
+    def differs(self, other: "ComparedExamples") -> bool:
         """Whether most of the compared examples are others; a few may have been repaired."""
         same = sum(mine == theirs for mine, theirs in zip(self.hashes, other.hashes, strict=False))
         return 2 * same < len(self.hashes)
 
 
-def difference(then: DataFingerprint | None, dataset: "Dataset[Any] | Sequence[Any]", features: int) -> str | None:
+def difference(
+    then: ComparedExamples | None, dataset: "Dataset[Any] | Sequence[Any]", features: int
+) -> str | None:
     """How a dataset differs from the one that a run was begun with, in words; None if it does not, or if that is
-    not known. A dataset that changes examples at random whenever they are read is known by its length alone."""
-    now = DataFingerprint.of(dataset, features)
+    not known. A dataset that changes some examples at random when they are read is known by its length alone."""
+    now = ComparedExamples.of(dataset, features)
     if then is None or now is None:
         return None
-    if then.examples != now.examples:
-        return f"{then.examples} training examples then, {now.examples} now, without held-out ones"
+    if then.total != now.total:
+        return f"{then.total} training examples then, {now.total} now, without held-out ones"
     if not then.differs(now):
         return None
-    again = DataFingerprint.of(dataset, features)
-    at_random = again is not None and now.differs(again)
-    return None if at_random else f"{now.examples} training examples as before, but others, or in another order"
+    at_random = ComparedExamples.of(dataset, features) != now
+    return None if at_random else f"{now.total} training examples as before, but others, or in another order"
 
 
 def _hash_of(example: Any, features: int) -> str:
