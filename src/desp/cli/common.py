@@ -47,14 +47,7 @@ def parse(
         about: what the command does; the docstring of the dataclass if not given.
     """
     with _parsing:
-        return tyro.cli(
-            arguments_type,
-            args=list(arguments),
-            prog=f"desp {command}",
-            description=_description(arguments_type, examples, about),
-            config=(tyro.conf.AvoidSubcommands,),
-            default=tyro.MISSING_NONPROP if default is None else default,
-        )
+        return tyro.cli(arguments_type, **_options(arguments_type, arguments, command, examples, default, about))
 
 
 def parse_known(
@@ -67,20 +60,21 @@ def parse_known(
     about: str | None = None,
 ) -> tuple[T, list[str]]:
     """As `parse`, but arguments that the dataclass does not take are returned beside it, not refused."""
+    options = _options(arguments_type, arguments, command, examples, default, about)
     with _parsing:
-        return tyro.cli(
-            arguments_type,
-            args=list(arguments),
-            prog=f"desp {command}",
-            description=_description(arguments_type, examples, about),
-            config=(tyro.conf.AvoidSubcommands,),
-            default=default,
-            return_unknown_args=True,
-        )
+        return tyro.cli(arguments_type, **options, return_unknown_args=True)
 
 
-def _description(arguments_type: type, examples: str, about: str | None) -> str:
-    return f"{inspect.cleandoc(about or arguments_type.__doc__ or '')}\n\nexamples:\n{examples}"
+def _options(
+    arguments_type: type, arguments: Sequence[str], command: str, examples: str, default: Any, about: str | None
+) -> dict[str, Any]:
+    return {
+        "args": list(arguments),
+        "prog": f"desp {command}",
+        "description": f"{inspect.cleandoc(about or arguments_type.__doc__ or '')}\n\nexamples:\n{examples}",
+        "config": (tyro.conf.AvoidSubcommands,),
+        "default": tyro.MISSING_NONPROP if default is None else default,
+    }
 
 
 # A column that gives way keeps the first width, the second one as long as other columns can be left out. Around a
