@@ -40,3 +40,27 @@ def test_a_picture_tells_its_input(drawn: list[Figure], tmp_path: Path) -> None:
     item = PlottedInput("0001", [8.870010231418268], None, [[[0.1, 0.2]]], [None], None)
     assert draw_prediction(tmp_path, item, {**AXES, "input_names": ["size"]}).is_file()
     assert [text.get_text() for text in drawn[0].texts] == ["size = 8.87", "predictions"]
+
+
+PRICE = {"name": "price", "unit": "", "columns": (0, 1), "classes": ()}
+KIND = {"name": "kind", "unit": "", "columns": (1, 3), "classes": ("chair", "lamp")}
+
+
+def test_categories_have_rows_as_in_the_report(drawn: list[Figure], tmp_path: Path) -> None:
+    sets = [[[10.0, 1.0, 0.0], [20.5, 0.0, 1.0]], [], *([[[9.0, 1.0, 0.0]]] * 6)]
+    item = PlottedInput("0001", [5.25, 1.0], None, sets, [None] * len(sets), None)
+    axes = {"names": ["price", "kind=chair", "kind=lamp"], "features": [PRICE, KIND], "input_names": []}
+    assert draw_prediction(tmp_path, item, {**AXES, **axes}).is_file()
+    figure = drawn[0]
+    assert [text.get_text() for text in figure.texts] == ["input 0 = 5.25", "input 1 = 1.00", "predictions"]
+    assert len(figure.axes) == 6
+    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["chair", "lamp"]
+    assert figure.axes[0].get_xlabel() == "price"
+
+
+def test_more_numbers_than_axes_have_panels_in_pairs(drawn: list[Figure], tmp_path: Path) -> None:
+    numbers = [{"name": name, "unit": "", "columns": (n, n + 1), "classes": ()} for n, name in enumerate("wxyz")]
+    item = PlottedInput("0001", "photo.png", None, [[[0.1, 0.2, 0.3, 0.4]]], [None], None)
+    draw_prediction(tmp_path, item, {**AXES, "names": list("wxyz"), "features": numbers, "input_names": []})
+    assert [(axes.get_xlabel(), axes.get_ylabel()) for axes in drawn[0].axes] == [("w", "x"), ("y", "z")]
+    assert [text.get_text() for text in drawn[0].texts] == ["photo.png", "predictions"]

@@ -53,8 +53,8 @@ class _PredictArguments:
     method does not predict p(n | x))."""
     draw: Path | None = None
     """Folder for pictures, one PNG for each input: boxes over the image, a panel for each sample; of other
-    sets the first six samples, as points by their position (`task.description.position`), else by their first two
-    features, numbers before categories; the next feature as colour. Needs the extra `viz`."""
+    sets the first six samples. Elements of two or three numbers are points, by their position
+    (`task.description.position`) first; others are drawn as in the report. Needs the extra `viz`."""
     seed: int = 0
     """The same seed gives the same predictions."""
 

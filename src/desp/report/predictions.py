@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from desp.comparison.features import Feature
 from desp.report.figures.boxes import BoxPanel, box_picture
 from desp.report.figures.grid import prediction_grid
-from desp.report.figures.own_sets import input_texts
+from desp.report.figures.own_sets import input_texts, layout_of, own_sets_picture
 from desp.report.figures.points import Axes2D, as_points
 from desp.report.numbers import is_number, short_number
 from desp.storage import write_bytes
@@ -14,15 +15,15 @@ from desp.storage import write_bytes
 if TYPE_CHECKING:
     from desp.runs.shown import PlottedInput
 
-# Characters of a line beside a picture.
-_LONGEST = 32
+# Characters of a line beside a picture, and sets in one.
+_LONGEST, _MOST_SETS = 32, 6
 
 
 def draw_prediction(folder: Path, drawn: "PlottedInput", axes: dict[str, Any]) -> Path:
     """Write a picture of what was predicted for an input, and say where it is.
 
-    Boxes over the image of the input, a panel for each set; of other sets the first six, as points by the first
-    two columns in the order of pictures (`DataDescription.columns_to_draw`), the third as colour.
+    Boxes over the image of the input, a panel for each set; of other sets the first six: those of two or three
+    numbers as points with their energies, others as in the report.
 
     Args:
         folder: where it goes.
@@ -85,5 +86,9 @@ def _points(drawn: "PlottedInput", axes: dict[str, Any]) -> bytes:
     pairs = zip(drawn.sets, drawn.energies, strict=True)
     samples = [{"set": elements, "energy": energy} for elements, energy in pairs]
     label = input_label(drawn.written, axes.get("input_names") or ())
+    features = [Feature.from_json(item) for item in axes.get("features") or ()]
+    if features and (layout_of(features) != "plane" or any(feature.classes for feature in features)):
+        named = {"input": drawn.written} if "\n" in label else {"label": label}
+        return own_sets_picture({"axes": axes, "examples": [{**named, "samples": samples[:_MOST_SETS]}]}, "png")
     example = {"label": label, "truth": [], "samples": samples}
     return prediction_grid({"axes": axes, "examples": [example]}, "png")

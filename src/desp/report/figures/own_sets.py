@@ -30,6 +30,7 @@ from desp.report.figures.style import (
     SAMPLES_RECOVERY_HINT,
     TINT,
     TRUTH,
+    ImageFormat,
     new_figure,
     plain_frame,
     render,
@@ -90,11 +91,12 @@ class _Row:
     predictions: list[Points]
 
 
-def own_sets_picture(shown: dict[str, Any]) -> bytes:
-    """Draw examples of own data as SVG: one row an input, with the input, true sets and predictions.
+def own_sets_picture(shown: dict[str, Any], image_format: ImageFormat = "svg") -> bytes:
+    """Draw examples of own data: one row an input, with the input, true sets and predictions.
 
     Args:
         shown: `axes` with `features`, and `examples`, as samples.json and evaluation.json have them.
+        image_format: of the picture.
 
     Raises:
         RunError: there are no examples, or a set cannot be read.
@@ -121,7 +123,7 @@ def own_sets_picture(shown: dict[str, Any]) -> bytes:
         figure = _draw_pairs(rows, view) if layout == "pairs" else _draw_sets(rows, view, layout)
         if layout == "plane":
             _explain_colours(figure, view)
-        return render(figure, dpi=140)
+        return render(figure, image_format, dpi=140)
 
 
 def _explain_colours(figure: "Figure", view: View) -> None:
@@ -143,7 +145,7 @@ def _explain_colours(figure: "Figure", view: View) -> None:
 
 def _row(example: dict[str, Any], names: Sequence[str]) -> _Row:
     group, score = example.get("group"), example.get("energy_score")
-    texts = [*([str(group)] if group else []), str(example.get("label", ""))]
+    texts = [str(text) for text in (group, example.get("label")) if text]
     if score is not None:
         texts.append(f"energy score {short_number(score)}")
     elements = example.get("input_elements")
@@ -177,7 +179,8 @@ def input_texts(values: Any, names: Sequence[str]) -> list[str]:
 def _draw_sets(rows: list[_Row], view: View, layout: Layout) -> "Figure":
     """True sets on the left, predictions on the right, each in a panel of its own."""
     left = min(_MOST_TRUTH, max(len(row.truth) for row in rows))
-    right = min(_MOST_PREDICTIONS, max(len(row.predictions) for row in rows))
+    most = _MOST_PREDICTIONS if left else _MOST_PREDICTIONS + _MOST_TRUTH
+    right = min(most, max(len(row.predictions) for row in rows))
     panel = _WIDE_PANEL if layout in ("profile", "strip", "counts") else _PANEL
     height = {
         "line": 0.45,
@@ -213,7 +216,8 @@ def _draw_pairs(rows: list[_Row], view: View) -> "Figure":
         for column, pair in enumerate(pairs):
             axes = grid.panel(number, column)
             draw_pair(axes, row.truth[:1], row.predictions, view, pair, below=number == len(rows) - 1)
-    grid.head("truth (circles) and predictions (crosses)", INK, 0, len(pairs))
+    known = any(row.truth for row in rows)
+    grid.head("truth (circles) and predictions (crosses)" if known else "predictions", INK, 0, len(pairs))
     return grid.figure
 
 
