@@ -333,6 +333,7 @@ def test_answers_are_advised_where_they_can_be_chosen(desp: Desp, write: Write, 
 
 AFTER = "not converged when time was over"
 MORE = "More may help: --minutes N, in another folder"
+BEFORE = "before the final decay, the second half of the steps"
 
 
 @pytest.mark.parametrize(
@@ -346,11 +347,11 @@ MORE = "More may help: --minutes N, in another folder"
         ({"score": 2.0}, f"{AFTER}: validation score 2. {MORE}"),
         (
             {"score": 2.0, "recent_gain": 0.25},
-            f"{AFTER}: validation score 2; the second half of the steps improved it by 0.25. {MORE}",
+            f"{AFTER}: validation score 2; {BEFORE} improved the score by 0.25. {MORE}",
         ),
         (
             {"score": 2.0, "recent_gain": -0.25},
-            f"{AFTER}: validation score 2; the second half of the steps did not improve it",
+            f"{AFTER}: validation score 2; {BEFORE} did not improve the score",
         ),
         ({"recent_gain": math.nan}, f"{AFTER}. {MORE}"),
         (

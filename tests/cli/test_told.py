@@ -154,6 +154,8 @@ def test_the_rows_of_an_evaluation_are_in_their_columns(desp: Desp, polygons: Pa
     assert score["steps"].startswith("6 of ")
     details = json.loads((polygons / "evaluation.json").read_text())["details"]
     assert all(f"\n{name}: " in text for name in details)
+    ranks = ", ".join(common.number(share) for share in details["calibration"]["histogram"])
+    assert f"histogram {ranks}" in text
 
 
 def test_the_rows_of_an_ablation_are_in_their_columns(desp: Desp, polygons: Path) -> None:

@@ -94,8 +94,19 @@ def test_what_begins_is_told_with_its_log(desp: Desp, commands: list[tuple[list[
     finished = desp("train", "polygons-desp", "--seeds", 1, 7, "--jobs", 2)
     begun = [line for line in finished.out.splitlines() if "begins" in line]
     assert sorted(begun) == [f"seed {n}: begins; log: runs/polygons-desp-seed{n}.log" for n in (1, 7)]
+    assert "next:" not in finished.out
     finished = desp("train", "polygons-desp", "--seeds", 1, "--run", "a")
     assert finished.out.splitlines() == ["seed 1: begins; folder: a-seed1", "seed 1: trained: a-seed1"]
+
+
+def test_runs_with_logs_end_with_the_next_commands(
+    desp: Desp, commands: list[tuple[list[str], Path | None]], vectors: Path
+) -> None:
+    finished = desp("train", "polygons-desp", "--seeds", 1, 2, "--jobs", 2, "--run", "a b")
+    assert finished.out.splitlines()[-3:] == ["next:", "  desp evaluate 'a b-seed1'", "  desp report 'a b-seed1'"]
+    finished = desp("train", "custom", "--data", vectors, "--seeds", 1, 2, "--jobs", 2, "--run", "own")
+    shown = "  desp predict own-seed1 --input NEW.jsonl --output PREDICTED.jsonl --samples 5"
+    assert finished.out.splitlines()[-2:] == ["next:", shown]
 
 
 def test_what_was_begun_goes_on(desp: Desp, commands: list[tuple[list[str], Path | None]]) -> None:

@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from desp.comparison.words import compared_words, numbers_to_compare, sentence, share, sizes_words, spread_verdict
+from desp.comparison.words import (
+    compared_words,
+    numbers_to_compare,
+    plus_minus,
+    sentence,
+    share,
+    sizes_words,
+    spread_verdict,
+    with_interval,
+)
 
 
 def system(score: float, verdict: str | None = None, right: float = 1.0) -> dict[str, Any]:
@@ -53,6 +62,30 @@ def test_the_own_score_has_as_many_digits_as_those_it_is_compared_with() -> None
 )
 def test_compared_numbers_do_not_look_the_same(numbers: tuple[float, ...], expected: list[str]) -> None:
     assert numbers_to_compare(*numbers) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "expected"),
+    [
+        (0.00676, 0.0066, "0.0068 ± 0.0066"),
+        (-0.00671, 0.00669, "-0.00671 ± 0.00669"),  # clearly different, so they must not look the same
+        (44.93, 12.3, "45 ± 12"),
+        (49.2, 20.04, "49 ± 20"),
+        (4.93, 0.996, "4.9 ± 1.0"),
+        (31234.5, 1234.0, "31234 ± 1234"),
+        (0.5, 0.0, "0.500 ± 0.000"),
+        (0.0, 0.0, "0.00 ± 0.00"),
+        (12.0, 1e-9, "12.00000 ± 0.00000"),
+        (-0.001, 1.2, "0.0 ± 1.2"),
+        (0.00012, 0.00003, "0.000120 ± 0.000030"),
+        (6.754e-6, 1.2e-7, "6.75e-6 ± 0.12e-6"),
+        (1.234e6, 5.7e4, "1.234e6 ± 0.057e6"),
+        (float("nan"), 0.1, "nan ± 0.1"),
+    ],
+)
+def test_a_number_and_its_interval_end_at_the_same_place(value: float, half: float, expected: str) -> None:
+    assert " ± ".join(plus_minus(value, half)) == expected
+    assert with_interval(value, half / 2) == expected
 
 
 @pytest.mark.parametrize(

@@ -271,8 +271,15 @@ def test_scores_are_higher_for_the_truth(fitted: SetPredictor, monkeypatch: pyte
         fitted.score(x, sets[:3])
     elements = pd.DataFrame({str(index): [0.5] for index in range(len(x))})  # as many columns as inputs
     for call in (fitted.score, fitted.energy):
-        with pytest.raises(DataError, match="got a data frame of elements, which only `fit` takes"):
+        with pytest.raises(DataError, match=r"fitted to sets without names .* Pass a list of sets \(n, D\)"):
             call(x, elements)
+
+
+def test_a_predictor_says_what_it_is(fitted: SetPredictor) -> None:
+    method = fitted.method_settings.kind
+    assert repr(SetPredictor(fitted.method_settings)) == f"SetPredictor({method}, not fitted)"
+    shapes = "vector inputs of shape (3,), at most 4 elements of 2 features"
+    assert repr(fitted) == f"SetPredictor({method}, fitted: {shapes})"
 
 
 def test_parameters_are_read_and_set() -> None:

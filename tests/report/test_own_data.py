@@ -199,10 +199,11 @@ def test_the_page_begins_with_the_verdict_and_all_systems(make_run: MakeRun) -> 
     assert "Clearly better than <b>nearest neighbours</b>; sizes right in 75%." in said
     for name in ("This model", "Nearest neighbours", "Random training sets", "MLP"):
         assert f"<dt>{name}</dt>" in html
-    assert "± 0.02, the model's single answer is not clearly different" in said  # two standard errors; of the MLP
+    assert ">0.110</data><small>± 0.020, the model" in html  # to the same place
+    assert "± 0.020, the model's single answer is not clearly different" in said  # two standard errors; of the MLP
     assert "is compared too, by the distance of its single answer" in said
     assert "0.200" not in said.partition("Compared with baselines")[0]
-    assert f"{MINUS}0.200 ± 0.02" in said  # the model less neighbours, paired
+    assert f"{MINUS}0.200 ± 0.020" in said  # the model less neighbours, paired
     assert "only in its section" not in html
 
 
@@ -210,7 +211,7 @@ def test_the_page_begins_with_the_verdict_and_all_systems(make_run: MakeRun) -> 
 def test_errors_of_features_are_in_their_units(make_run: MakeRun) -> None:
     said = words(page(make_run, evaluation=evaluation()))
     assert "x (m)" in said
-    assert "1.00 ± 0.1" in said
+    assert "1.00 ± 0.10" in said
     assert "10% wrong" in said
     assert "The error of x is 20% of the error of random training sets" in said
 

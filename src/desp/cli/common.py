@@ -87,17 +87,18 @@ def show_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
     wrapped: Sequence[str] = (),
-    optional: Sequence[str] = (),
+    optional: Sequence[str | tuple[str, ...]] = (),
 ) -> None:
-    """Print a table. Where it is too wide, columns in `optional` are left out, the first one first, and those in
-    `wrapped` give way; the others are never cut."""
+    """Print a table. Where it is too wide, columns in `optional` are left out, the first one first, those of a
+    tuple together, and those in `wrapped` give way; the others are never cut."""
     cells = list(zip(columns, *rows, strict=True))  # a tuple for each column, its heading first
     out, left_out = console(), list[str]()
-    for name in optional:
+    for item in optional:
         if _width(cells, wrapped, READABLE) <= out.width:
             break
-        cells = [column for column in cells if column[0] != name]
-        left_out.append(name)
+        names = (item,) if isinstance(item, str) else item
+        cells = [column for column in cells if column[0] not in names]
+        left_out.extend(names)
     table = Table(title=title, title_justify="left")
     for name, *_ in cells:
         table.add_column(name, no_wrap=name not in wrapped, overflow="fold")

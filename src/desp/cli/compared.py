@@ -68,7 +68,7 @@ def _feature_error(error: dict[str, Any], feature: Feature) -> str:
 
 
 def _interval(value: float, error: float | None) -> str:
-    return with_interval(number(value), error)
+    return number(value) if error is None else with_interval(value, error)
 
 
 def show_comparisons(results: Sequence[dict[str, Any]]) -> None:

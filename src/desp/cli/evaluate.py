@@ -9,6 +9,7 @@ from desp.cli.common import bar, number, parse, show_table
 from desp.cli.compared import show_verdict
 from desp.cli.run_arguments import ScoreArguments, check_seeds
 from desp.comparison.rows import is_compared
+from desp.comparison.words import plus_minus
 from desp.errors import SettingsError
 from desp.raw_and_returned import is_shown_twice
 from desp.report.tables import known_columns
@@ -147,12 +148,13 @@ def _scores(row: Row, numbers: list[str]) -> tuple[str, ...]:
 
 def _with_interval(row: Row, key: str) -> str:
     half = row.get(f"{key}_ci95")
-    return number(row[key]) + ("" if half is None else f" ± {half:.2g}")
+    return number(row[key]) if half is None else " ± ".join(plus_minus(row[key], half))
 
 
 def _plain(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_plain(item)}" for name, item in value.items())
     if isinstance(value, list | tuple):
-        return " and ".join("all" if item is None else _plain(item) for item in value)
+        texts = ["all" if item is None else _plain(item) for item in value]
+        return (" and " if len(texts) == 2 else ", ").join(texts)
     return number(value)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from desp.cli.common import number, parse, show_table
 from desp.recipes import Recipe, all_recipes, get_table
 
-# Columns that a narrow terminal has no place for, in this order.
-_LEAST_NEEDED = ("hardware", "system", "scored", "table", "task", "expected", "minutes")
+# Columns that a narrow terminal has no place for, in this order. Minutes mean nothing without the hardware.
+_LEAST_NEEDED = ("system", "scored", "table", "task", ("minutes", "hardware"), "expected")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """``desp train``"""
 
-import shlex
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
@@ -11,13 +10,14 @@ import tyro
 
 from desp.cli.common import busy, parse, parse_known
 from desp.cli.run_arguments import value_of, with_data_dir, with_steps_given
-from desp.cli.train_end import tell_troubles
+from desp.cli.train_end import next_words, tell_troubles
 from desp.cli.train_mistakes import advice_on, named_recipe
 from desp.cli.train_seeds import SeveralSeeds, train_seeds
 from desp.errors import MissingExtraError, SettingsError, TrainingInterrupted
 from desp.paths import resolved_path
 from desp.recipes import Recipe, all_recipes
-from desp.runs.folder import RunFolder, resume_command
+from desp.runs.folder import RunFolder
+from desp.runs.resume import resume_command
 from desp.settings import EnergySettings, FilesSettings, MethodSettings, RunSettings, Variant
 from desp.settings.own_data import ANSWERS, own_data_method
 
@@ -111,6 +111,7 @@ def run(arguments: list[str]) -> None:
             options.jobs,
             streams=options.streams,
             device=options.settings.device,
+            own_data=options.settings.task.own_data,
         )
         train_seeds(several, options.run)
         return
@@ -134,8 +135,7 @@ def run(arguments: list[str]) -> None:
     if settings.task.own_data:
         _finish_custom(path)
     else:
-        quoted = shlex.quote(str(path))
-        print(f"next:\n  desp evaluate {quoted}\n  desp report {quoted}")
+        print(next_words(path, own_data=False))
 
 
 def _with_variants(settings: RunSettings, arguments: list[str]) -> RunSettings:
@@ -286,8 +286,7 @@ def _finish_custom(path: Path) -> None:
         report(path)
     except MissingExtraError as missing:  # the model is there all the same
         print(f"no report: {missing}")
-    command = shlex.join(["desp", "predict", str(path), "--input", "NEW.jsonl", "--output", "PREDICTED.jsonl"])
-    print(f"next:\n  {command} --samples 5")
+    print(next_words(path, own_data=True))
 
 
 def _with_data(settings: RunSettings, data: Path | None) -> RunSettings:

@@ -1,6 +1,8 @@
 """What ``desp train`` says of training that has ended."""
 
 import math
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from desp.runs.log import earlier_kept, worse_words
@@ -43,10 +45,18 @@ def ending_words(outcome: "TrainingOutcome", keep: str) -> str:
 
 
 def _more_time(gain: float | None) -> str:
-    """What the gain of the second half of the steps says about training longer."""
+    """What the gain over the second half of the steps before the decay says about training longer."""
     advice = ". More may help: --minutes N, in another folder"
     if gain is None or not math.isfinite(gain):
         return advice
     if gain <= 0:
-        return "; the second half of the steps did not improve it"
-    return f"; the second half of the steps improved it by {gain:.2g}{advice}"
+        return "; before the final decay, the second half of the steps did not improve the score"
+    return f"; before the final decay, the second half of the steps improved the score by {gain:.2g}{advice}"
+
+
+def next_words(path: Path, own_data: bool) -> str:
+    """The commands to go on with: own data are scored and reported already."""
+    run = shlex.quote(str(path))
+    if own_data:
+        return f"next:\n  desp predict {run} --input NEW.jsonl --output PREDICTED.jsonl --samples 5"
+    return f"next:\n  desp evaluate {run}\n  desp report {run}"

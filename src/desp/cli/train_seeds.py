@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from desp.cli.run_arguments import check_seeds
+from desp.cli.train_end import next_words
 from desp.cli.under_way import RunsUnderWay
 from desp.errors import DespError, RunError, SettingsError, TrainingInterrupted
 from desp.paths import resolved_path
@@ -71,6 +72,7 @@ class SeveralSeeds:
         jobs: how many runs at the same time, in processes.
         streams: whether all run at the same time in threads of this process, on CUDA streams.
         device: where to train.
+        own_data: whether the data are a user's own, which are scored after training.
     """
 
     recipe: str
@@ -79,6 +81,7 @@ class SeveralSeeds:
     jobs: int
     streams: bool = False
     device: Device = "auto"
+    own_data: bool = False
 
 
 def train_seeds(several: SeveralSeeds, run: Path | None) -> None:
@@ -108,6 +111,8 @@ def train_seeds(several: SeveralSeeds, run: Path | None) -> None:
         raise TrainingInterrupted(f"interrupted. To go on with all seeds: {again}") from stop
     if failed:
         raise RunError(f"{failed} of {len(work)} seeds failed. To go on: {again}")
+    if work[0].log is not None:  # else each run has said it here
+        print(next_words(work[0].folder, several.own_data))
 
 
 def _train(several: SeveralSeeds, work: list[_Seed]) -> int:

@@ -14,6 +14,8 @@ SLIGHTLY_OFF, FAR_OFF = 0.1, 0.25
 OFTEN = 0.9
 # Below this p-value, ranks that are not uniform are reported even if their mean is right.
 UNEVEN = 0.001
+# Digits of a number that has a very small ±.
+_MOST_DIGITS = 7
 
 Verdict = Literal["clearly better", "tie", "clearly worse"]
 """A model compared with a baseline. clearly: the paired difference is more than two standard errors. tie: it is
@@ -74,9 +76,36 @@ def share(value: float) -> str:
     return "under 1%" if value > 0 and percent == 0 else f"{percent}%"
 
 
-def with_interval(number: str, error: float | None) -> str:
-    """A number ± two standard errors, if the error is known."""
-    return number if error is None else f"{number} ± {2 * error:.1g}"
+def with_interval(value: float, error: float) -> str:
+    """A number ± two standard errors."""
+    return " ± ".join(plus_minus(value, CLEAR_DIFFERENCE_SE * error))
+
+
+def plus_minus(value: float, half: float) -> tuple[str, str]:
+    """A number and what stands behind its ±, to the same decimal place: the second of two significant digits of ±.
+
+    Only below 1e-4 and from 1e5 on they have an exponent, the same one. Where they would look the same but are
+    not, they have more digits, as a clear difference is larger than its ±.
+    """
+    largest = max(abs(value), half)
+    if not math.isfinite(largest):
+        return f"{value:.3g}", f"{half:.2g}"
+    power = 0 if largest == 0 or 1e-4 <= largest < 1e5 else _power(largest)
+    value, half, largest = (number / 10.0**power for number in (value, half, largest))
+    places = 1 - _power(half) if half else 2 - _power(value)
+    places = max(0, min(places, _MOST_DIGITS - 1 - _power(largest)))
+    texts = ("", "")
+    for more in range(3):
+        texts = f"{value:z.{places + more}f}", f"{half:.{places + more}f}"
+        if abs(value) == half or texts[0].lstrip("-") != texts[1]:
+            break
+    mark = f"e{power}" if power else ""
+    return texts[0] + mark, texts[1] + mark
+
+
+def _power(value: float) -> int:
+    """The power of ten of a number that is rounded to two digits."""
+    return int(f"{value:.1e}".partition("e")[2])
 
 
 def numbers_to_compare(first: float, *others: float) -> list[str]:

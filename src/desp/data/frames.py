@@ -95,6 +95,29 @@ def read_named_inputs(x: Any, shape: DataShape) -> Tensor:
     )
 
 
+def read_named_sets(inputs: Any, sets: Any, shape: DataShape) -> list[Tensor]:
+    """A data frame with one row per element as sets (n, D), in the order of the rows of the data frame `inputs`,
+    for a predictor of `shape`.
+
+    Raises:
+        DataError: the predictor was fitted to sets without names, `inputs` is no data frame, or a column or an id
+            is missing or cannot be used.
+    """
+    names = shape.description.feature_columns
+    if not names:
+        raise DataError(
+            "The predictor was fitted to sets without names of columns, so none can be found by its name. Pass a "
+            "list of sets (n, D), one for each input, in their order; the empty set is numpy.zeros((0, D))."
+        )
+    if is_frame(inputs) and not len(sets):
+        return [torch.zeros(0, shape.features)] * len(inputs)
+    pairs, found = _joined(inputs, sets, shape.description)
+    other = next((name for name in names if name not in found.feature_columns), None)
+    if other is not None:
+        raise DataError(f"{SETS}: the column '{other}' held numbers in training, but now it holds text.")
+    return list(pairs.sets)
+
+
 class Pairs(Dataset[tuple[Any, Any]]):
     """Inputs and sets as a dataset of pairs.
 

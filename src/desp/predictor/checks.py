@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from desp.data.base import as_input
-from desp.data.frames import has_names, is_frame, read_named_inputs
+from desp.data.frames import has_names, is_frame, read_named_inputs, read_named_sets
 from desp.data.shape import DataShape
 from desp.errors import CheckpointError, DataError, RunError, SettingsError
 from desp.methods import Method
@@ -318,18 +318,21 @@ def _shape_hint(got: tuple[int, ...], shape: DataShape) -> str:
     return ""
 
 
-def one_set_each(sets: Any, x: Tensor, shape: DataShape) -> SetBatch:
-    """One set for each input (B, ...), padded to the size that energies were trained with.
+def one_set_each(sets: Any, inputs: Any, x: Tensor, shape: DataShape) -> SetBatch:
+    """One set for each input, padded to the size that energies were trained with.
+
+    Args:
+        sets: a list of them, or a data frame of elements.
+        inputs: as the user passed them; a data frame of elements is joined with them.
+        x: the same inputs as a batch (B, ...).
+        shape: of the training data.
 
     Raises:
-        DataError: there are more or fewer sets, or a data frame, whose items are its columns; or a set has another
-            size than its input, where outputs are aligned with inputs.
+        DataError: there are more or fewer sets, or a data frame that cannot be joined; or a set has another size
+            than its input, where outputs are aligned with inputs.
     """
     if is_frame(sets):
-        raise DataError(
-            "Expected a list of sets (n, D), one for each input, got a data frame of elements, which only `fit` "
-            "takes. Pass lists: [part.to_numpy() for _, part in frame.groupby(...)]."
-        )
+        sets = read_named_sets(inputs, sets, shape)
     # A batch may be padded to another size, which energies would notice.
     if not isinstance(sets, SetBatch | Iterable) or isinstance(sets, str | Mapping):
         raise DataError(f"Expected a list of sets, one for each input, got {type(sets).__name__}.")

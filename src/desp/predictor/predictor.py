@@ -95,6 +95,13 @@ class SetPredictor(HubMixin, ScoringMixin, ParametersMixin, library_name="desp",
         self._method: Method | None = None
         self.facts: dict[str, Any] = {}  # of its training, for the model card
 
+    def __repr__(self) -> str:
+        known = "not fitted"
+        if self._method is not None:
+            inputs = f"{self.shape.input_kind} inputs of shape {self.shape.input_shape}"
+            known = f"fitted: {inputs}, at most {self.shape.max_size} elements of {self.shape.features} features"
+        return f"{type(self).__name__}({self.method_settings.kind}, {known})"
+
     @property
     def shape(self) -> DataShape:
         """Shapes of inputs and sets, known once the predictor is fitted or loaded."""

@@ -29,7 +29,7 @@ class ScoringMixin:
 
         Args:
             x: a batch of inputs.
-            sets: as many sets (n, D); where outputs are aligned with inputs, each as large as its input.
+            sets: as many, as in `fit`; where outputs are aligned with inputs, each as large as its input.
 
         Raises:
             SettingsError: the method has no energy.
@@ -47,7 +47,7 @@ class ScoringMixin:
 
         Args:
             x: a batch of inputs.
-            sets: as many sets (n, D); where outputs are aligned with inputs, each as large as its input.
+            sets: as many, as in `fit`; where outputs are aligned with inputs, each as large as its input.
             steps: of the probability-flow ODE from data to noise; `LogDensity.error` shows if they are enough.
             probes: random directions for large sets.
             seed: of these.
@@ -76,13 +76,13 @@ class ScoringMixin:
 
         Args:
             inputs: a batch of inputs.
-            sets: the true set of each; as in `fit`; a data frame of elements is not accepted.
+            sets: the true set of each; as in `fit`.
             samples: predictions for each input, at least 2.
             seed: of the predictions.
         """
         predictor = cast("SetPredictor", self)
         x = batch_of_inputs(inputs, predictor.shape)
-        examples = Batch(x, one_set_each(sets, x, predictor.shape))
+        examples = Batch(x, one_set_each(sets, inputs, x, predictor.shape))
         samples, seed = check_whole("samples", samples, 2), check_seed(seed)
         return -float(energy_scores(predictor, examples, samples, seed).mean())
 
@@ -92,4 +92,4 @@ class ScoringMixin:
         if not predictor.method_settings.has_energy:
             raise SettingsError(NO_ENERGY)
         batch = predictor.as_batch(x)
-        return predictor, batch, one_set_each(sets, batch, predictor.shape).to(predictor.device)
+        return predictor, batch, one_set_each(sets, x, batch, predictor.shape).to(predictor.device)

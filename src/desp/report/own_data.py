@@ -9,7 +9,7 @@ from desp.comparison.words import SYSTEMS, VERDICT_WORDS, share, with_interval
 from desp.report.figures.own_sets import layout_note, own_sets_picture
 from desp.report.figures.plots import systems_picture
 from desp.report.folder import RunRecord
-from desp.report.numbers import readable, short_number
+from desp.report.numbers import MINUS, readable, short_number
 from desp.report.tables import folded, picture, plain_table
 
 # Elements of a set that are written out.
@@ -149,8 +149,8 @@ def name_of(system: str) -> str:
 
 
 def interval(value: float, error: float | None) -> str:
-    """A number ± two standard errors."""
-    return with_interval(short_number(value), error)
+    """A number ± two standard errors, if the error is known."""
+    return short_number(value) if error is None else with_interval(value, error).replace("-", MINUS)
 
 
 # -- features and sizes ------------------------------------------------------------------------------------

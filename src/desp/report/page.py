@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from desp.comparison.words import VERDICT_WORDS
+from desp.comparison.words import CLEAR_DIFFERENCE_SE, VERDICT_WORDS, plus_minus
 from desp.paths import resolved_path
 from desp.report.chains import chain_payload
 from desp.report.folder import RunRecord, read_run
@@ -103,12 +103,13 @@ def _systems(comparison: dict[str, Any]) -> str:
     """The energy scores of the run and of baselines."""
     tiles = []
     for name, system in comparison["systems"].items():
-        remark = f"± {2 * system['energy_score_se']:.1g}"
+        score, half = plus_minus(system["energy_score"], CLEAR_DIFFERENCE_SE * system["energy_score_se"])
+        remark = f"± {half}"
         if "verdict" in system:
             own = "the model's single answer is" if name == "mlp" else "the model is"  # an MLP has no spread
             remark += f", {own} {VERDICT_WORDS[system['verdict']]}"
         tiles.append(
-            _tile(_capital(name_of(name)), system["energy_score"], remark, "own" if name == "desp" else "")
+            _tile(_capital(name_of(name)), system["energy_score"], remark, "own" if name == "desp" else "", score)
         )
     return (
         f'<dl class="scores">{"".join(tiles)}</dl><p class="plain">Energy scores on {comparison["tests"]} '
@@ -157,10 +158,10 @@ def _scores(row: dict[str, Any]) -> str:
     return f'<dl class="scores">{"".join(tiles)}</dl>'
 
 
-def _tile(name: str, value: Any, remark: str, kind: str = "") -> str:
+def _tile(name: str, value: Any, remark: str, kind: str = "", text: str | None = None) -> str:
     return (
         f'<div class="score {kind}"><dt>{escape(name)}</dt>'
-        f"<dd>{number_html(value)}<small>{escape(remark)}</small></dd></div>"
+        f"<dd>{number_html(value, text)}<small>{escape(remark)}</small></dd></div>"
     )
 
 

@@ -14,11 +14,10 @@ _COLUMNS = (
 _MOST_LISTED = 24
 
 
-def number_html(value: Any) -> str:
-    """A value in short, with the whole number for machines and on hovering."""
-    if not is_number(value):
-        return escape(readable(value))
-    return f'<data value="{value!r}" title="{value!r}">{escape(readable(value))}</data>'
+def number_html(value: Any, text: str | None = None) -> str:
+    """A value in short, or as `text`, with the whole number for machines and on hovering."""
+    shown = escape(text or readable(value))
+    return f'<data value="{value!r}" title="{value!r}">{shown}</data>' if is_number(value) else shown
 
 
 def picture(svg: bytes, description: str, caption: str = "", kind: str = "") -> str:

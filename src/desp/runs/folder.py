@@ -3,7 +3,6 @@
 Torch is loaded with the task or the predictor, not before: commands and reports look into folders without it.
 """
 
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from desp.locks import LOCK, sole_use
 from desp.older_results import migrate_training
 from desp.paths import resolved_path
 from desp.recipes import get_recipe
+from desp.runs.resume import resume_words
 from desp.settings import RunSettings, TaskSettings, differences, from_json, migrate_run, saved_run, to_json
 from desp.storage import read_object, sweep, write_json
 
@@ -252,9 +252,8 @@ class RunFolder:
         """
         settings, _ = self.load_settings()
         if not self.model.is_dir():
-            raise RunError(
-                f"{self.path} has no trained model yet. Finish it: {resume_command(settings.recipe, self.path)}"
-            )
+            advice = resume_words(settings, self.path, "Finish it")
+            raise RunError(f"{self.path} has no trained model yet. {advice}")
 
     def load_predictor(self) -> "SetPredictor":
         """The trained predictor.
@@ -269,10 +268,8 @@ class RunFolder:
         try:  # wherever it was trained, it predicts on what this machine has
             return SetPredictor.from_pretrained(self.model, matmul_precision=settings.matmul_precision)
         except CheckpointError as error:
-            raise CheckpointError(
-                f"The model of {self.path} cannot be read: {error} To make it again from the last checkpoint: "
-                f"{resume_command(settings.recipe, self.path)}"
-            ) from error
+            advice = resume_words(settings, self.path, "To make it again from the last checkpoint")
+            raise CheckpointError(f"The model of {self.path} cannot be read: {error} {advice}") from error
 
     def open(self, *, data: bool = True) -> LoadedRun:
         """The finished run in this folder.
@@ -320,11 +317,6 @@ class RunFolder:
         return (
             "It is a saved predictor: load it in Python with SetPredictor.from_pretrained, or pass a run folder."
         )
-
-
-def resume_command(recipe: str, path: Path) -> str:
-    """The command that goes on with the run in a folder."""
-    return shlex.join(["desp", "train", recipe, "--run", str(path), "--resume"])
 
 
 def recovery_hint(file: Path) -> str:

@@ -134,6 +134,9 @@ class FilesSettings(TaskSettings):
 class InMemorySettings(TaskSettings):
     """Data that a program gave to `SetPredictor.fit`."""
 
+    resumed_by: ClassVar[str] = (
+        "was fitted by a program, which has the training data. Resume it there: fit(..., folder=..., resume=True)."
+    )
     own_data: ClassVar[bool] = True
     held_out: bool = False
     """Whether the examples that are kept were not trained on, so that predictions can be scored on them."""

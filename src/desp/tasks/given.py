@@ -59,10 +59,7 @@ class InMemoryTask(Task):
         self._not_here()
 
     def _not_here(self) -> NoReturn:
-        raise RunError(
-            f"{self.path.parent} was fitted by a program, which has the training data. Resume it there: "
-            "fit(..., folder=..., resume=True)."
-        )
+        raise RunError(f"{self.path.parent} {InMemorySettings.resumed_by}")
 
     def scored_examples(self, seed: int, protocol: Protocol) -> Sequence[Example]:
         """All examples in the run folder, if they were not trained on."""
