@@ -191,6 +191,11 @@ def test_a_program_s_run_is_used_by_commands(desp: Desp, tmp_path: Path) -> None
     refused = desp("train", "custom", "--run", "run", "--resume")
     assert refused.status == 2
     assert "was fitted by a program" in refused.message
+    weights = tmp_path / "run" / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    refused = desp("evaluate", "run")
+    assert "run was fitted by a program" in refused.message
+    assert "desp train" not in refused.message
     (tmp_path / "run" / "model").rename(tmp_path / "model")  # as if it was interrupted
     refused = desp("evaluate", "run")
     assert refused.status == 2

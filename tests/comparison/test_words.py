@@ -81,6 +81,7 @@ def test_compared_numbers_do_not_look_the_same(numbers: tuple[float, ...], expec
         (6.754e-6, 1.2e-7, "6.75e-6 ± 0.12e-6"),
         (1.234e6, 5.7e4, "1.234e6 ± 0.057e6"),
         (float("nan"), 0.1, "nan ± 0.1"),
+        (3.0, float("nan"), "3 ± nan"),
     ],
 )
 def test_a_number_and_its_interval_end_at_the_same_place(value: float, half: float, expected: str) -> None:

@@ -1,5 +1,6 @@
 """Pictures of what `desp predict` predicted."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +65,23 @@ def test_more_numbers_than_axes_have_panels_in_pairs(drawn: list[Figure], tmp_pa
     draw_prediction(tmp_path, item, {**AXES, "names": list("wxyz"), "features": numbers, "input_names": []})
     assert [(axes.get_xlabel(), axes.get_ylabel()) for axes in drawn[0].axes] == [("w", "x"), ("y", "z")]
     assert [text.get_text() for text in drawn[0].texts] == ["photo.png", "predictions"]
+
+
+@pytest.mark.parametrize("features", [[PRICE, KIND], [{**KIND, "columns": (0, 2)}]], ids=["strip", "counts"])
+def test_sets_that_are_all_empty_have_a_picture(features: list[Any], tmp_path: Path) -> None:
+    item = PlottedInput("0001", 5, None, [[], []], [None, None], None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        draw_prediction(tmp_path, item, {**AXES, "features": features, "input_names": []})
+
+
+def test_every_element_of_a_category_is_inside_its_panel(drawn: list[Figure], tmp_path: Path) -> None:
+    sets = [[[1.0, 0.0]] * 4 + [[0.0, 1.0]], [[0.0, 1.0]] * 2]
+    item = PlottedInput("0001", 5, None, sets, [None, None], None)
+    draw_prediction(tmp_path, item, {**AXES, "features": [{**KIND, "columns": (0, 2)}], "input_names": []})
+    panels = drawn[0].axes
+    counts = [
+        float(place) for axes in panels for points in axes.collections for place in points.get_offsets().data[:, 0]
+    ]
+    assert sorted(counts) == [1, 1, 1, 2, 2, 3, 4]
+    assert {axes.get_xlim() for axes in panels} == {(0.4, 4.6)}

@@ -54,7 +54,8 @@ class _PredictArguments:
     draw: Path | None = None
     """Folder for pictures, one PNG for each input: boxes over the image, a panel for each sample; of other
     sets the first six samples. Elements of two or three numbers are points, by their position
-    (`task.description.position`) first; others are drawn as in the report. Needs the extra `viz`."""
+    (`task.description.position`) first; others have a row for each category, or a panel for
+    each pair of numbers. Needs the extra `viz`."""
     seed: int = 0
     """The same seed gives the same predictions."""
 

@@ -88,7 +88,7 @@ def plus_minus(value: float, half: float) -> tuple[str, str]:
     not, they have more digits, as a clear difference is larger than its ±.
     """
     largest = max(abs(value), half)
-    if not math.isfinite(largest):
+    if not (math.isfinite(value) and math.isfinite(half)):
         return f"{value:.3g}", f"{half:.2g}"
     power = 0 if largest == 0 or 1e-4 <= largest < 1e5 else _power(largest)
     value, half, largest = (number / 10.0**power for number in (value, half, largest))

@@ -23,7 +23,7 @@ def draw_prediction(folder: Path, drawn: "PlottedInput", axes: dict[str, Any]) -
     """Write a picture of what was predicted for an input, and say where it is.
 
     Boxes over the image of the input, a panel for each set; of other sets the first six: those of two or three
-    numbers as points with their energies, others as in the report.
+    numbers as points with their energies, others with a row for each category or a panel for each pair of numbers.
 
     Args:
         folder: where it goes.

@@ -1,7 +1,8 @@
 """Single panels of a user's own sets."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -47,6 +48,7 @@ class View:
         limits: (2, D) smallest and largest shown value of each column.
         category_names: categories that elements have, each as the names of its classes; one without a name where
             there are no categories.
+        most: elements of one category in a set, at most.
         by_first: whether only the first category is told apart.
         size: of a point.
         raster: draw pixels.
@@ -55,6 +57,7 @@ class View:
     features: tuple[Feature, ...]
     limits: Points
     category_names: tuple[str, ...]
+    most: int
     by_first: bool
     size: float
     raster: bool
@@ -65,11 +68,13 @@ class View:
         most = max(map(len, sets), default=1)
         size = float(np.clip(160 / max(most, 1), 2.0, 22))
         for by_first in (False, True):
-            draft = cls(tuple(features), limits, (), by_first, size, raster)
-            names = {name for points in sets for name in draft.category_names_of(points)}
+            draft = cls(tuple(features), limits, (), 1, by_first, size, raster)
+            counts = [Counter(draft.category_names_of(points)) for points in sets]
+            names = {name for counted in counts for name in counted}
             if len(names) <= _MOST_CATEGORIES:
                 break
-        return cls(tuple(features), limits, tuple(draft.in_order(names)), by_first, size, raster)
+        largest = max((max(counted.values(), default=1) for counted in counts), default=1)
+        return replace(draft, category_names=tuple(draft.in_order(names)), most=largest)
 
     @property
     def numbers(self) -> list[Feature]:
@@ -232,11 +237,11 @@ def _set_limits(axes: "Axes", view: View, layout: Layout) -> None:
     if layout == "plane":
         axes.set_ylim(*view.range_of(numbers[1]))
     elif layout in ("strip", "counts"):
-        axes.set_ylim(len(view.category_names) - 0.5, -0.5)
+        axes.set_ylim(max(len(view.category_names), 1) - 0.5, -0.5)
     else:
         axes.set_ylim(0, 1)
     if layout == "counts":
-        axes.set_xlim(0.4, None)
+        axes.set_xlim(0.4, view.most + 0.6)
 
 
 def _count_hidden(axes: "Axes", points: Points, view: View, layout: Layout) -> None:
@@ -296,7 +301,7 @@ def draw_pair(
     across, up = pair
     axes.set_xlim(*view.range_of(across))
     if up is None:
-        axes.set_ylim(len(view.category_names) - 0.5, -0.5)
+        axes.set_ylim(max(len(view.category_names), 1) - 0.5, -0.5)
         _rows(axes, view)
     else:
         axes.set_ylim(*view.range_of(up))
