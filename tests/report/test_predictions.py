@@ -72,7 +72,7 @@ def test_sets_that_are_all_empty_have_a_picture(features: list[Any], tmp_path: P
     item = PlottedInput("0001", 5, None, [[], []], [None, None], None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        draw_prediction(tmp_path, item, {**AXES, "features": features, "input_names": []})
+        assert draw_prediction(tmp_path, item, {**AXES, "features": features, "input_names": []}).is_file()
 
 
 def test_every_element_of_a_category_is_inside_its_panel(drawn: list[Figure], tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from desp.settings import InMemorySettings, RunSettings
+from desp.settings import RunSettings
 
 
 def resume_command(recipe: str, path: Path) -> str:
@@ -14,6 +14,6 @@ def resume_command(recipe: str, path: Path) -> str:
 def resume_words(settings: RunSettings, path: Path, purpose: str) -> str:
     """What to do for a purpose, such as `Finish it`: a command, or for runs of `fit`, which no command can resume,
     a call."""
-    if settings.task.kind == InMemorySettings.kind:
-        return f"{path} {InMemorySettings.resumed_by}"
-    return f"{purpose}: {resume_command(settings.recipe, path)}"
+    if settings.task.resumed_by is None:
+        return f"{purpose}: {resume_command(settings.recipe, path)}"
+    return f"{path} {settings.task.resumed_by}"

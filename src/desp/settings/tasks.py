@@ -24,6 +24,8 @@ class TaskSettings(Variant):
     """The setting that says where the data are, which differs between machines; None where they are generated."""
     location_flag: ClassVar[str | None] = None
     """The command's flag for it."""
+    resumed_by: ClassVar[str | None] = None
+    """How a run is resumed that no command can resume, in words that follow its folder."""
     own_data: ClassVar[bool] = False
     """Whether the data are the user's own: then the recipe fixes no setting of the task (`with_data_of` takes them
     all from the run), and there are no published numbers to compare with."""
@@ -134,7 +136,7 @@ class FilesSettings(TaskSettings):
 class InMemorySettings(TaskSettings):
     """Data that a program gave to `SetPredictor.fit`."""
 
-    resumed_by: ClassVar[str] = (
+    resumed_by: ClassVar[str | None] = (
         "was fitted by a program, which has the training data. Resume it there: fit(..., folder=..., resume=True)."
     )
     own_data: ClassVar[bool] = True

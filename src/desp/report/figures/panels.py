@@ -30,7 +30,7 @@ Layout = Literal["line", "counts", "strip", "plane", "pairs", "profile"]
 # Markers of classes, for who cannot tell their colours; one less than there are colours, so that no two classes
 # have both the same.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-# With more combinations of categories, only the first category is told apart.
+# With more combinations of categories, only those of the first are distinguished.
 _MOST_CATEGORIES = 14
 # Neither too light for white ground nor too dark for black. None is a colour of the theme: replaced by the
 # theme's, two classes could get the same colour.
@@ -49,7 +49,7 @@ class View:
         category_names: categories that elements have, each as the names of its classes; one without a name where
             there are no categories.
         most: elements of one category in a set, at most.
-        by_first: whether only the first category is told apart.
+        by_first: whether only the classes of the first category are distinguished.
         size: of a point.
         raster: draw pixels.
     """
@@ -83,7 +83,7 @@ class View:
 
     @property
     def categories(self) -> list[Feature]:
-        """Features that are categories, as far as they are told apart."""
+        """Features that are categories, as far as they are distinguished."""
         found = [feature for feature in self.features if feature.classes]
         return found[:1] if self.by_first else found
 
